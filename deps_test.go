@@ -95,6 +95,7 @@ cmd/internal/printable: -
 cmd/internal/exit:    store lease object checkpoint items/largeitem compat/avisofile
 cmd/internal/child:   -
 cmd/internal/output:  store cmd/internal/printable
+cmd/internal/stores:  store/... object/... items/... compat/... internal/... aws/... cmd/internal/printable cmd/internal/exit cmd/internal/output cmd/internal/doctor
 examples/...:         store/... lease/... object/... checkpoint/... examples/...
 .:                    -
 
@@ -161,6 +162,8 @@ func TestImportRules(t *testing.T) {
 		{"lease", module + "/cmd/holdfast", "lease may not import cmd/holdfast"},
 		{"cmd/holdfast", module + "/proof/integration/servers", "never released"},
 		{"cmd/internal/exit", module + "/cmd/internal/child", "exit may not import cmd/internal/child"},
+		{"cmd/internal/output", module + "/cmd/internal/stores", "output may not import cmd/internal/stores"},
+		{"cmd/internal/stores", module + "/lease", "stores may not import lease"},
 		{"cmd/internal/child", module + "/cmd/holdfast", "child may not import cmd/holdfast"},
 		{"internal/fold", module + "/internal/aws/awscall", "the root module imports no other module"},
 		{"store/filestore", module + "/internal/aws/awscall", "the root module imports no other module"},

@@ -173,7 +173,7 @@ func (a *app) askFor(ctx context.Context, name string, f *leaseFlags, reason str
 	if err := checkLockName(name); err != nil {
 		return err
 	}
-	client, st, err := a.client(ctx, a.storeURL, f)
+	client, st, err := a.client(ctx, a.StoreURL, f)
 	if err != nil {
 		return err
 	}
@@ -182,7 +182,7 @@ func (a *app) askFor(ctx context.Context, name string, f *leaseFlags, reason str
 	defer cancel()
 	options := &lease.YieldOptions{Reason: reason, Wait: wait > 0}
 	if wait > 0 {
-		if err := heldAround(ctx, client, inheritedLocks(), st.url, name); err != nil {
+		if err := heldAround(ctx, client, inheritedLocks(), st.URL, name); err != nil {
 			return err
 		}
 		var cancel context.CancelFunc
@@ -190,36 +190,36 @@ func (a *app) askFor(ctx context.Context, name string, f *leaseFlags, reason str
 		defer cancel()
 		options.OnAcknowledged = func(asked lease.YieldStatus) {
 			nameHolders(ctx, client, &asked)
-			a.Notef("%s; %s", requestLine(asked, st.url), heardText(asked))
+			a.Notef("%s; %s", requestLine(asked, st.URL), heardText(asked))
 		}
 	}
 	asked, err := client.RequestYield(ctx, name, options)
 	nameHolders(ctx, client, &asked)
 	if a.JSON && asked.Name != "" {
-		return errors.Join(err, a.PrintJSON(viewOfStatus(asked, st.url)))
+		return errors.Join(err, a.PrintJSON(viewOfStatus(asked, st.URL)))
 	}
 	var held *lease.HeldError
-	breaks := fmt.Sprintf("to end the holder's work:  holdfast --store %s break %s --token %d", quoteArg(st.again), quoteArg(name), asked.Token)
+	breaks := fmt.Sprintf("to end the holder's work:  holdfast --store %s break %s --token %d", output.Quote(st.Again), output.Quote(name), asked.Token)
 	switch {
 	case errors.As(err, &held):
 		read := "the holder has not read the request yet"
 		if asked.Acknowledged {
 			read = heardText(asked)
 		}
-		return &worded{fmt.Sprintf("after %v, lock %q on %s is still held by %s; %s", wait, name, st.url, holdersOf(ctx, client, held.Record), read), err, []string{breaks}}
+		return output.WithHints(fmt.Sprintf("after %v, lock %q on %s is still held by %s; %s", wait, name, st.URL, holdersOf(ctx, client, held.Record), read), err, []string{breaks})
 	case errors.Is(err, lease.ErrYieldRefused) && asked.Holder != "":
-		return &worded{fmt.Sprintf("%s holds lock %q on %s, and refuses to release the lock: %s", asked.Holder, name, st.url, asked.RefusalReason), err, []string{breaks}}
+		return output.WithHints(fmt.Sprintf("%s holds lock %q on %s, and refuses to release the lock: %s", asked.Holder, name, st.URL, asked.RefusalReason), err, []string{breaks})
 	}
 	if err != nil {
 		return err
 	}
 	switch {
 	case asked.GrantEnded:
-		a.Notef("%s", overText(asked, st.url))
+		a.Notef("%s", overText(asked, st.URL))
 	case asked.Acknowledged:
-		a.Notef("%s; %s", requestLine(asked, st.url), heardText(asked))
+		a.Notef("%s; %s", requestLine(asked, st.URL), heardText(asked))
 	default:
-		a.Notef("%s", requestLine(asked, st.url))
+		a.Notef("%s", requestLine(asked, st.URL))
 	}
 	return nil
 }

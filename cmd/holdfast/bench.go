@@ -55,7 +55,7 @@ type bencher struct {
 }
 
 func (a *app) bench(ctx context.Context, rounds int) error {
-	st, err := a.open(ctx)
+	st, err := a.Open(ctx)
 	if err != nil {
 		return err
 	}
@@ -77,7 +77,7 @@ func (a *app) bench(ctx context.Context, rounds int) error {
 		return err
 	}
 	if a.JSON {
-		return a.PrintJSON(map[string]any{"store": st.url, "rounds": rounds, "results": b.results})
+		return a.PrintJSON(map[string]any{"store": st.URL, "rounds": rounds, "results": b.results})
 	}
 	w := tabwriter.NewWriter(a.Stdout, 0, 8, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(w, "operation\trequests\tmedian\tp99\tratio\t")

@@ -14,7 +14,9 @@ import (
 	"golang.org/x/term"
 
 	"github.com/holdfast-go/holdfast/cmd/internal/exit"
+	"github.com/holdfast-go/holdfast/cmd/internal/output"
 	"github.com/holdfast-go/holdfast/cmd/internal/printable"
+	"github.com/holdfast-go/holdfast/cmd/internal/stores"
 	"github.com/holdfast-go/holdfast/compat/s3verstore"
 	"github.com/holdfast-go/holdfast/internal/safefile"
 	"github.com/holdfast-go/holdfast/lease"
@@ -69,7 +71,7 @@ damaged record of a lock, and keeps a copy of that record.`,
 }
 
 func (a *app) breakLock(ctx context.Context, name string, token uint64, now, yes bool) error {
-	client, st, err := a.client(ctx, a.storeURL, &leaseFlags{})
+	client, st, err := a.client(ctx, a.StoreURL, &leaseFlags{})
 	if err != nil {
 		return err
 	}
@@ -85,14 +87,14 @@ func (a *app) breakLock(ctx context.Context, name string, token uint64, now, yes
 	}
 	rec, err := client.Break(ctx, name, token, &lease.BreakOptions{Immediate: now})
 	if errors.Is(err, lease.ErrTokenMismatch) && before.Record.Token != token {
-		return &worded{fmt.Sprintf("lock %q on %s was not broken: its token is %d, and you gave %d", name, st.url, before.Record.Token, token), err,
-			[]string{fmt.Sprintf("the lock may have a new holder: holdfast --store %s show %s", quoteArg(st.again), quoteArg(name))}}
+		return output.WithHints(fmt.Sprintf("lock %q on %s was not broken: its token is %d, and you gave %d", name, st.URL, before.Record.Token, token), err,
+			[]string{fmt.Sprintf("the lock may have a new holder: holdfast --store %s show %s", output.Quote(st.Again), output.Quote(name))})
 	}
 	if err != nil {
 		return err
 	}
 	if a.JSON {
-		return a.PrintJSON(viewOf(client, lease.Info{Record: rec}, st.url))
+		return a.PrintJSON(viewOf(client, lease.Info{Record: rec}, st.URL))
 	}
 	stopped := "the holder has"
 	if before.Record.State == lease.Shared {
@@ -107,14 +109,14 @@ func (a *app) breakLock(ctx context.Context, name string, token uint64, now, yes
 		again = "; the job may run again in this period"
 	}
 	if rec.State == lease.Free {
-		a.Notef("lock %q on %s is free, and clients can take the lock now; its token is %d%s", name, st.url, rec.Token, again)
+		a.Notef("lock %q on %s is free, and clients can take the lock now; its token is %d%s", name, st.URL, rec.Token, again)
 		return nil
 	}
 	by := "the holder was " + holdersOf(ctx, client, before.Record)
 	if before.Record.State == lease.Shared {
 		by = "the lock had several holders"
 	}
-	a.Notef("lock %q on %s is broken: %s; the token is now %d; %s%s", name, st.url, by, rec.Token, others, again)
+	a.Notef("lock %q on %s is broken: %s; the token is now %d; %s%s", name, st.URL, by, rec.Token, others, again)
 	return nil
 }
 
@@ -155,13 +157,13 @@ func (a *app) confirmed(name, question string) error {
 
 // breakUnreadable makes a lock usable again when its record cannot be read.
 func (a *app) breakUnreadable(ctx context.Context, name string, yes bool) error {
-	client, st, err := a.client(ctx, a.storeURL, &leaseFlags{})
+	client, st, err := a.client(ctx, a.StoreURL, &leaseFlags{})
 	if err != nil {
 		return err
 	}
 	defer clients{{client, st}}.close(ctx)
 	if !yes && a.interactive() {
-		question := fmt.Sprintf("After this command, other clients can take lock %q on %s at once. If a holder lives, two holders work at the same time. Are all holders certainly dead?", name, st.url)
+		question := fmt.Sprintf("After this command, other clients can take lock %q on %s at once. If a holder lives, two holders work at the same time. Are all holders certainly dead?", name, st.URL)
 		if err := a.confirmed(name, question); err != nil {
 			return err
 		}
@@ -172,15 +174,15 @@ func (a *app) breakUnreadable(ctx context.Context, name string, yes bool) error 
 		return err
 	})
 	if kept != "" {
-		a.Notef("a copy of the damaged record of lock %q on %s is in %s", name, st.url, kept)
+		a.Notef("a copy of the damaged record of lock %q on %s is in %s", name, st.URL, kept)
 	}
 	if err != nil {
 		return err
 	}
 	if a.JSON {
-		return a.PrintJSON(map[string]any{"lock": name, "token": rec.Token, "store": st.url, "copy": kept})
+		return a.PrintJSON(map[string]any{"lock": name, "token": rec.Token, "store": st.URL, "copy": kept})
 	}
-	a.Notef("lock %q on %s can be used again: its token is %d", name, st.url, rec.Token)
+	a.Notef("lock %q on %s can be used again: its token is %d", name, st.URL, rec.Token)
 	return nil
 }
 
@@ -212,7 +214,7 @@ func repair(ctx context.Context, st store.Store, key string, value []byte) (wher
 	if value == nil && !ok {
 		return "", fmt.Errorf("%w: this store cannot remove a damaged record: copy the record, and remove it with the tools of the store", errors.ErrUnsupported)
 	}
-	base, err := defaultDir()
+	base, err := stores.DefaultDir()
 	if err != nil {
 		return "", err
 	}

@@ -113,7 +113,7 @@ func (a *app) withCheckpoints(ctx context.Context, f *checkpointFlags, do func(c
 	if a.fileEmpty {
 		return exit.Usagef("the name of the state file is empty: name a file; or remove --file and %s to use the store", variableOf("file"))
 	}
-	client, st, err := a.client(ctx, a.storeURL, &leaseFlags{})
+	client, st, err := a.client(ctx, a.StoreURL, &leaseFlags{})
 	if err != nil {
 		return err
 	}
@@ -132,7 +132,7 @@ func (a *app) withFile(ctx context.Context, f *checkpointFlags, do func(context.
 		return exit.Usagef("--file and --store exclude each other, except for reset and rm: remove one of them")
 	}
 	if a.storeGiven { // the locks that guard the file's checkpoints lie there
-		client, st, err := a.client(ctx, a.storeURL, &leaseFlags{})
+		client, st, err := a.client(ctx, a.StoreURL, &leaseFlags{})
 		if err != nil {
 			return err
 		}
@@ -159,7 +159,7 @@ func (a *app) waitingForFile(ctx context.Context, f *checkpointFlags, do func(co
 		ctx, cancel = context.WithTimeoutCause(ctx, cmp.Or(f.wait, time.Second), errFileBusy)
 		defer cancel()
 	}
-	if a.verbose || a.onTerminal() {
+	if a.Verbose || a.onTerminal() {
 		waits := time.AfterFunc(showAfter, func() {
 			a.Notef("waiting for %s: another program has locked the file, or the disk is slow", f.file)
 		})

@@ -15,6 +15,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/cmd/internal/exit"
 	"github.com/holdfast-go/holdfast/cmd/internal/printable"
+	"github.com/holdfast-go/holdfast/cmd/internal/stores"
 	"github.com/holdfast-go/holdfast/internal/backoff"
 	"github.com/holdfast-go/holdfast/object"
 	"github.com/holdfast-go/holdfast/store"
@@ -75,23 +76,23 @@ func (a *app) withLog(ctx context.Context, raw string, do func(ctx context.Conte
 }
 
 // parseLog takes the URL of a log apart.
-func (a *app) parseLog(raw string, makes bool) (*objectURL, error) {
-	at, err := a.parseObject(raw, makes)
+func (a *app) parseLog(raw string, makes bool) (*stores.ObjectURL, error) {
+	at, err := a.ParseObject(raw, makes)
 	if err != nil {
 		return nil, err
 	}
-	at.key = strings.TrimSuffix(at.key, "/")
-	return at, at.object()
+	at.Key = strings.TrimSuffix(at.Key, "/")
+	return at, at.Object()
 }
 
 // withLogAt does what withLog does, for a URL that was already taken apart.
-func (a *app) withLogAt(ctx context.Context, at *objectURL, do func(ctx context.Context, l *object.Log, name string) error) error {
-	return a.withBucket(ctx, at, func(ctx context.Context, b bucket) error {
-		l, err := object.OpenLog(b.Client, at.key, nil)
+func (a *app) withLogAt(ctx context.Context, at *stores.ObjectURL, do func(ctx context.Context, l *object.Log, name string) error) error {
+	return a.withBucket(ctx, at, func(ctx context.Context, b stores.Bucket) error {
+		l, err := object.OpenLog(b.Client, at.Key, nil)
 		if err != nil {
 			return err
 		}
-		return do(ctx, l, b.of(at.key))
+		return do(ctx, l, urlOf(b, at.Key))
 	})
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/cmd/internal/printable"
+	"github.com/holdfast-go/holdfast/cmd/internal/stores"
 	"github.com/holdfast-go/holdfast/internal/safefile"
 )
 
@@ -42,8 +43,8 @@ func (a *app) addCompletions(root *cobra.Command) {
 		"on-lost":    {"kill", "warn"},
 		"once-per":   {"hour", "day", "week", "month", "year"},
 		"state":      {"held", "shared", "free", "broken", "unreadable"},
-		"store":      beginnings(false),
-		"also-store": beginnings(false),
+		"store":      stores.Beginnings(false),
+		"also-store": stores.Beginnings(false),
 	}
 	var visit func(cmd *cobra.Command)
 	visit = func(cmd *cobra.Command) {
@@ -69,7 +70,7 @@ func (a *app) addCompletions(root *cobra.Command) {
 
 // objectURLs offers the beginnings of the URLs of objects.
 func objectURLs(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-	return beginnings(true), cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+	return stores.Beginnings(true), cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
 }
 
 // argument offers completions for the arguments at these places, and files for the others.
@@ -138,8 +139,8 @@ func commands(begun string) (found []string) {
 // does not answer soon, or refuses, offers nothing.
 func (a *app) completeStored(names func(context.Context, *cobra.Command, func(name string) bool) error) completion {
 	return func(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
-		a.makes, a.onlyReads = makesNone, true
-		a.Quiet, a.storeGiven, a.storeEmpty = true, false, emptyFlag(cmd.Flags(), "store")
+		a.Makes, a.OnlyReads = stores.MakesNone, true
+		a.Quiet, a.storeGiven, a.StoreEmpty = true, false, emptyFlag(cmd.Flags(), "store")
 		if fromEnvironment(cmd.Flags()) != nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
@@ -159,7 +160,7 @@ func (a *app) completeStored(names func(context.Context, *cobra.Command, func(na
 }
 
 func (a *app) lockNames(ctx context.Context, _ *cobra.Command, yield func(string) bool) error {
-	client, st, err := a.client(ctx, a.storeURL, &leaseFlags{})
+	client, st, err := a.client(ctx, a.StoreURL, &leaseFlags{})
 	if err != nil {
 		return err
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/holdfast-go/holdfast/cmd/internal/exit"
+	"github.com/holdfast-go/holdfast/cmd/internal/stores"
 	"github.com/holdfast-go/holdfast/object"
 	"github.com/holdfast-go/holdfast/object/dirbucket"
 )
@@ -55,7 +56,7 @@ links, pipes and devices, and ends with status 1 if it finds one.`,
 				from = pathOf(args[0])
 			}
 			if to == "" && !recursive && pathOf(args[1]) != "" {
-				if _, err := a.parseObject(args[1], true); err != nil {
+				if _, err := a.ParseObject(args[1], true); err != nil {
 					return fmt.Errorf("the destination: %w; if you mean a file, write %s", err, pathOf(args[1]))
 				}
 			}
@@ -132,7 +133,7 @@ func localName(arg string) (string, error) {
 // isURL reports whether an argument that is the prefix of locks is a URL instead.
 func isURL(arg string) bool {
 	scheme, _, found := strings.Cut(arg, ":")
-	return missesColon(arg) || strings.Contains(arg, "://") || found && schemeOf(scheme) != nil
+	return stores.MissesColon(arg) || strings.Contains(arg, "://") || found && stores.SchemeOf(scheme) != nil
 }
 
 // isFileOutside reports whether file:PATH names a regular file that is in no bucket, so
@@ -143,13 +144,13 @@ func isFileOutside(raw string) bool {
 	if err != nil || !info.Mode().IsRegular() {
 		return false
 	}
-	dir, _, err := nearestBucket(name)
+	dir, _, err := stores.NearestBucket(name)
 	return err == nil && dir == ""
 }
 
 // pathOf returns the path of file:PATH; empty if the URL has anything else.
 func pathOf(raw string) string {
-	u, err := parseURL(raw)
+	u, err := stores.ParseURL(raw)
 	if err != nil || u.Scheme != "file" || u.RawQuery != "" {
 		return ""
 	}
@@ -162,18 +163,18 @@ func pathOf(raw string) string {
 
 // cpObject copies an object to an object.
 func (a *app) cpObject(cmd *cobra.Command, args []string, f *writeFlags) error {
-	return a.withTwo(cmd, args, true, f, func(ctx context.Context, src, dst *objectURL, from, to bucket, opts *object.WriteOptions) error {
-		info, err := a.copyObject(ctx, from, src.key, to, dst.key, opts)
+	return a.withTwo(cmd, args, true, f, func(ctx context.Context, src, dst *stores.ObjectURL, from, to stores.Bucket, opts *object.WriteOptions) error {
+		info, err := a.copyObject(ctx, from, src.Key, to, dst.Key, opts)
 		if err != nil {
-			return to.refused(err, dst.key, opts)
+			return refusedWrite(to, err, dst.Key, opts)
 		}
-		return a.printObject(to.view(info))
+		return a.printObject(objectViewOf(to, info))
 	})
 }
 
 // copyObject copies an object within a bucket, or between two.
-func (a *app) copyObject(ctx context.Context, from bucket, source string, to bucket, destination string, opts *object.WriteOptions) (object.Info, error) {
-	if from.id() == to.id() {
+func (a *app) copyObject(ctx context.Context, from stores.Bucket, source string, to stores.Bucket, destination string, opts *object.WriteOptions) (object.Info, error) {
+	if from.ID() == to.ID() {
 		return to.Copy(ctx, source, destination, a.showing(opts, source))
 	}
 	return a.copyBetween(ctx, from, source, to, destination, opts)
@@ -188,8 +189,8 @@ func (a *app) cpToFile(cmd *cobra.Command, raw, name string, f *writeFlags) erro
 	if a.JSON && name == "-" {
 		return exit.Usagef("--json and the object would both go to standard output: name a file")
 	}
-	return a.withObject(cmd.Context(), raw, false, func(ctx context.Context, b bucket, key string) error {
-		if err := b.checkVersion("source-if-match", f.sourceMatch); err != nil {
+	return a.withObject(cmd.Context(), raw, false, func(ctx context.Context, b stores.Bucket, key string) error {
+		if err := checkVersion(b, "source-if-match", f.sourceMatch); err != nil {
 			return err
 		}
 		info, err := os.Stat(name)
@@ -236,11 +237,11 @@ func nestedIn(inner, outer string) (bool, error) {
 
 // checkApart refuses to copy between a directory and a bucket of which one is in the other:
 // the files of the bucket would be taken for files of the user.
-func checkApart(dir string, at *objectURL) error {
-	if at.bucket.Scheme != "file" {
+func checkApart(dir string, at *stores.ObjectURL) error {
+	if at.Bucket.Scheme != "file" {
 		return nil
 	}
-	bucketDir, _, err := directoryOf(at.bucket)
+	bucketDir, _, err := stores.DirectoryOf(at.Bucket)
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/holdfast-go/holdfast/cmd/internal/output"
+	"github.com/holdfast-go/holdfast/cmd/internal/stores"
 )
 
 // Every command line of the documentation is one that the command understands: the
@@ -87,7 +88,7 @@ func commandLines(line string) [][]string {
 
 func checkCommandLine(t *testing.T, page string, n int, args []string) {
 	t.Helper()
-	a := &app{Printer: output.Printer{Stdout: &bytes.Buffer{}, Stderr: &bytes.Buffer{}}}
+	a := &app{Access: stores.Access{Printer: output.Printer{Stdout: &bytes.Buffer{}, Stderr: &bytes.Buffer{}}}}
 	a.root = a.command()
 	a.root.InitDefaultCompletionCmd()
 	cmd, rest, err := a.root.Find(args)

@@ -5,9 +5,7 @@ import (
 	"errors"
 	"net/url"
 	"os"
-	"os/exec"
 	"os/signal"
-	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -15,11 +13,9 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/internal/child"
 	"github.com/holdfast-go/holdfast/cmd/internal/doctor"
 	"github.com/holdfast-go/holdfast/cmd/internal/exit"
+	"github.com/holdfast-go/holdfast/cmd/internal/stores"
 	"github.com/holdfast-go/holdfast/store"
 )
-
-// helperName is the hidden command that doctor starts as its helper processes.
-const helperName = "help-doctor"
 
 func (a *app) doctorCommand() *cobra.Command {
 	cmd := &cobra.Command{
@@ -45,7 +41,7 @@ the output of --json.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.doctor(cmd.Context()) },
 	}
 	helper := &cobra.Command{
-		Use:    helperName,
+		Use:    stores.HelperName,
 		Hidden: true,
 		Args:   cobra.ArbitraryArgs,
 		RunE:   func(_ *cobra.Command, args []string) error { return doctor.Help(args, a.stdin, a.Stdout) },
@@ -57,12 +53,12 @@ the output of --json.`,
 func (a *app) doctor(ctx context.Context) error {
 	// Refused credentials are not the same as missing rights: report them as every command
 	// does.
-	u, err := a.parseStore(a.storeURL)
+	u, err := a.ParseStore(a.StoreURL)
 	if err != nil {
 		return err
 	}
 	if u.Host != "" { // only a server asks for credentials
-		if _, err := a.reads(ctx, a.storeURL); errors.Is(err, store.ErrCredentials) {
+		if _, err := a.Reads(ctx, a.StoreURL); errors.Is(err, store.ErrCredentials) {
 			return err
 		}
 	}
@@ -97,13 +93,13 @@ func (a *app) doctor(ctx context.Context) error {
 		}
 		return err
 	}
-	if known := probeCacheFor(u); report.Verdict == doctor.Safe {
-		known.note()
+	if known := stores.ProbeCacheFor(u); report.Verdict == doctor.Safe {
+		known.Note()
 	} else {
-		known.forget()
+		known.Forget()
 	}
-	if forget := schemeOf(u.Scheme).forgetAbilities; forget != nil {
-		forget(a, u)
+	if forget := stores.SchemeOf(u.Scheme).ForgetAbilities; forget != nil {
+		forget(&a.Access, u)
 	}
 	if a.JSON {
 		err = a.PrintJSON(report)
@@ -144,28 +140,12 @@ func doctorStatus(v doctor.Verdict) error {
 
 // doctorTarget returns what doctor examines at a URL. The caller calls leave at the end.
 func (a *app) doctorTarget(ctx context.Context, u *url.URL) (target *doctor.Target, leave func(), err error) {
-	if examine := schemeOf(u.Scheme).doctor; examine != nil {
-		return examine(ctx, a, u)
+	if examine := stores.SchemeOf(u.Scheme).Doctor; examine != nil {
+		return examine(ctx, &a.Access, u)
 	}
-	st, err := a.openURL(ctx, u.String())
+	st, err := a.OpenURL(ctx, u.String())
 	if err != nil {
 		return nil, nil, err
 	}
-	return doctor.Registers(st.url, st.Store), func() { st.Close() }, nil
-}
-
-// helper returns this program as a helper process of an examination. The process takes no
-// settings of Holdfast from the environment.
-func helper(ctx context.Context, args ...string) *exec.Cmd {
-	self, err := os.Executable()
-	if err != nil {
-		self = os.Args[0]
-	}
-	cmd := exec.CommandContext(ctx, self, append([]string{"doctor", helperName}, args...)...)
-	for _, v := range os.Environ() {
-		if !strings.HasPrefix(v, "HOLDFAST_") {
-			cmd.Env = append(cmd.Env, v)
-		}
-	}
-	return cmd
+	return doctor.Registers(st.URL, st.Store), func() { st.Close() }, nil
 }

@@ -18,6 +18,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/cmd/internal/exit"
 	"github.com/holdfast-go/holdfast/cmd/internal/output"
+	"github.com/holdfast-go/holdfast/cmd/internal/stores"
 	"github.com/holdfast-go/holdfast/internal/backoff"
 	"github.com/holdfast-go/holdfast/internal/safefile"
 	"github.com/holdfast-go/holdfast/object"
@@ -198,7 +199,7 @@ func (t *target) resume(of string) (part, error) {
 }
 
 // download writes an object to the target and returns what it read.
-func (a *app) download(ctx context.Context, b bucket, key string, opts object.GetOptions, to *target) (object.Info, error) {
+func (a *app) download(ctx context.Context, b stores.Bucket, key string, opts object.GetOptions, to *target) (object.Info, error) {
 	if to.file != nil && opts.Offset == 0 && opts.Length == 0 {
 		return a.downloadFile(ctx, b, key, opts.IfMatch, to)
 	}
@@ -228,8 +229,8 @@ const restarts = 5
 
 // downloadFile writes a whole object to the file of the target. If an earlier run has kept
 // a beginning, it continues from there. If the object is replaced meanwhile, it begins again.
-func (a *app) downloadFile(ctx context.Context, b bucket, key string, ifMatch object.Version, to *target) (object.Info, error) {
-	of := b.id() + " " + key
+func (a *app) downloadFile(ctx context.Context, b stores.Bucket, key string, ifMatch object.Version, to *target) (object.Info, error) {
+	of := b.ID() + " " + key
 	had, err := to.resume(of)
 	if err != nil {
 		return object.Info{}, err
@@ -283,7 +284,7 @@ const readTries = 5
 // reading reads one state of an object from beginning to end, over several connections if
 // necessary.
 type reading struct {
-	b     bucket
+	b     stores.Bucket
 	key   string
 	opts  object.GetOptions
 	to    io.Writer

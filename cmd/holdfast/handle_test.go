@@ -7,6 +7,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/cmd/internal/exit"
 	"github.com/holdfast-go/holdfast/cmd/internal/output"
+	"github.com/holdfast-go/holdfast/cmd/internal/stores"
 	"github.com/holdfast-go/holdfast/lease"
 )
 
@@ -27,7 +28,7 @@ func TestRenewalThatDiesLeavesAGoodHandle(t *testing.T) {
 			if status, out := run("lock", "job", "--handle", path); status != 0 {
 				t.Fatal(out)
 			}
-			a := &app{Printer: output.Printer{Stdout: &bytes.Buffer{}, Stderr: &bytes.Buffer{}}}
+			a := &app{Access: stores.Access{Printer: output.Printer{Stdout: &bytes.Buffer{}, Stderr: &bytes.Buffer{}}}}
 			place, err := existingHandle(path)
 			if err != nil {
 				t.Fatal(err)

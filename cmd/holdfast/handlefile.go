@@ -17,6 +17,8 @@ import (
 
 	"github.com/holdfast-go/holdfast/cmd/internal/child"
 	"github.com/holdfast-go/holdfast/cmd/internal/exit"
+	"github.com/holdfast-go/holdfast/cmd/internal/output"
+	"github.com/holdfast-go/holdfast/cmd/internal/stores"
 	"github.com/holdfast-go/holdfast/internal/backoff"
 	"github.com/holdfast-go/holdfast/internal/safefile"
 	"github.com/holdfast-go/holdfast/lease"
@@ -277,7 +279,7 @@ func openHandleDir(path string) (_ *handleDir, err error) {
 		}
 		return p, nil
 	}
-	base, err := defaultDir()
+	base, err := stores.DefaultDir()
 	if err != nil {
 		return nil, err
 	}
@@ -419,7 +421,7 @@ func (p *handleDir) read() (*handleFile, error) {
 	case errors.As(err, &not) && not.Rights && !seemsHandle(p.path):
 		return nil, noHandleFile(p.path)
 	case not != nil && not.Rights:
-		return nil, exit.With(exit.Unsafe, &worded{fmt.Sprintf("the handle %v, and they could release its lock", err), err, []string{"chmod 600 " + quoteArg(p.path)}})
+		return nil, exit.With(exit.Unsafe, output.WithHints(fmt.Sprintf("the handle %v, and they could release its lock", err), err, []string{"chmod 600 " + output.Quote(p.path)}))
 	case not != nil:
 		return nil, exit.With(exit.Unsafe, fmt.Errorf("the handle %w: holdfast does not use this file", err))
 	case err != nil:
@@ -453,14 +455,14 @@ func seemsHandle(path string) bool {
 }
 
 func noHandleFile(path string) error {
-	return exit.With(exit.Unsafe, &worded{path + " is not a handle file, or is damaged", nil, []string{
+	return exit.With(exit.Unsafe, output.WithHints(path+" is not a handle file, or is damaged", nil, []string{
 		"name the file whose path \"holdfast lock\" has printed",
 		"if the handle is damaged: its lock is free after the TTL, or after holdfast break",
-	}})
+	}))
 }
 
 func noHandle(path string) error {
-	return exit.With(exit.NotFound, &worded{"handle " + path + " does not exist: its lock was already unlocked, or the path is wrong", fs.ErrNotExist, []string{"name the file whose path \"holdfast lock\" has printed, and not the lock"}})
+	return exit.With(exit.NotFound, output.WithHints("handle "+path+" does not exist: its lock was already unlocked, or the path is wrong", fs.ErrNotExist, []string{"name the file whose path \"holdfast lock\" has printed, and not the lock"}))
 }
 
 // existingHandle opens the place of an existing handle file.
@@ -494,15 +496,15 @@ func (a *app) use(ctx context.Context, place *handleDir, grant string) (f *handl
 	}
 	url := f.Store
 	if a.storeChosen {
-		given, err := a.openURL(ctx, a.storeURL)
+		given, err := a.OpenURL(ctx, a.StoreURL)
 		if err != nil {
 			return nil, c, err
 		}
 		_ = given.Close()
-		if bare, _, _ := strings.Cut(f.Store, "?"); given.url != bare {
-			return nil, c, exit.Usagef("handle %s belongs to the store %s, not to %s", path, bare, given.url)
+		if bare, _, _ := strings.Cut(f.Store, "?"); given.URL != bare {
+			return nil, c, exit.Usagef("handle %s belongs to the store %s, not to %s", path, bare, given.URL)
 		}
-		url = given.again // the address of the store may have changed
+		url = given.Again // the address of the store may have changed
 	}
 	flags := &leaseFlags{detached: true, holder: f.Holder}
 	for _, d := range []struct {
@@ -520,7 +522,7 @@ func (a *app) use(ctx context.Context, place *handleDir, grant string) (f *handl
 	if err != nil {
 		return nil, c, err
 	}
-	f.Store = st.again
+	f.Store = st.Again
 	return f, openClient{client, st}, nil
 }
 
@@ -531,7 +533,7 @@ func handleError(path string, err error) error {
 		if lost := (*lease.LostError)(nil); errors.As(err, &lost) && lost.NewHolder != "" {
 			text += ", by " + lost.NewHolder
 		}
-		return &worded{text + "; nothing was changed", err, nil}
+		return output.WithHints(text+"; nothing was changed", err, nil)
 	}
 	return err
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/holdfast-go/holdfast/cmd/internal/exit"
+	"github.com/holdfast-go/holdfast/cmd/internal/output"
 	"github.com/holdfast-go/holdfast/internal/plainwords"
 	"github.com/holdfast-go/holdfast/internal/suitetest"
 )
@@ -193,7 +194,7 @@ func TestNearest(t *testing.T) {
 		"rnu": "run", "un": "run", "ruun": "run", "unlok": "unlock", "lokc": "lock", "check": "checkpoint",
 		"whatch": "watch", "brake": "break", "xyzzy": "", "": "", "z": "", "doktor": "doctor", "l": "ls",
 	} {
-		if got := nearest(typed, commands); got != want {
+		if got := output.Nearest(typed, commands); got != want {
 			t.Errorf("nearest to %q is %q, want %q", typed, got, want)
 		}
 	}

@@ -4,9 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"io/fs"
-	"net/url"
-	"os/user"
 	"slices"
 	"strings"
 	"time"
@@ -14,48 +11,10 @@ import (
 	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/cmd/internal/exit"
 	"github.com/holdfast-go/holdfast/cmd/internal/output"
-	"github.com/holdfast-go/holdfast/internal/safefile"
 	"github.com/holdfast-go/holdfast/lease"
 	"github.com/holdfast-go/holdfast/object"
 	"github.com/holdfast-go/holdfast/store"
 )
-
-// worded is an error in the words of the command, with what its reader can do. The message says what
-// happened; each hint is a line of its own.
-type worded struct {
-	text  string
-	err   error
-	hints []string
-}
-
-func (e *worded) Error() string   { return e.text }
-func (e *worded) Unwrap() error   { return e.err }
-func (e *worded) Hints() []string { return e.hints }
-
-// refusedDirectory returns the error of a directory that cannot be opened as a store, in the words of
-// the command if this user has no rights or other users have too many.
-func refusedDirectory(path string, accepted []string, err error) error {
-	var (
-		risk   *safefile.RiskError
-		denied *fs.PathError
-		whose  = "this user"
-	)
-	switch {
-	case errors.As(err, &risk):
-		risks := strings.Join(append(slices.Clone(accepted), risk.Name), ",")
-		accept := "or accept the risk: --store " + quoteArg("file:"+(&url.URL{Path: path}).EscapedPath()+"?unsafe="+risks)
-		return &worded{fmt.Sprintf("the store file:%s is refused: %s", path, risk.What), err, append(slices.Clone(risk.Advice), accept)}
-	case errors.Is(err, fs.ErrPermission) && errors.As(err, &denied):
-		if me, err := user.Current(); err == nil {
-			whose = "user " + me.Username
-		}
-		return &worded{fmt.Sprintf("%s has no right to %s %s, which the store file:%s needs", whose, denied.Op, denied.Path, path), err, []string{
-			"give this user the right to read and write the directory, or name another store with --store",
-			"for a directory of several users see holdfast help permissions",
-		}}
-	}
-	return err
-}
 
 // inWords returns an error in the words of the command, for faults of which the library cannot say
 // what the user has named.
@@ -63,7 +22,7 @@ func (a *app) inWords(err error) error {
 	var (
 		fenced *object.FencedError
 		op     *store.OpError
-		own    *worded
+		own    *output.Worded
 	)
 	switch {
 	case errors.As(err, &own):
@@ -72,23 +31,23 @@ func (a *app) inWords(err error) error {
 		hint := "a later holder has used the lock: stop, and start the job again"
 		switch w := fenced.Write; {
 		case w == nil:
-			text, hint = text+", and you gave no token", fmt.Sprintf("give the token of your grant: --fence TOKEN --lock %s", quoteArg(fenced.Fence.Lock))
+			text, hint = text+", and you gave no token", fmt.Sprintf("give the token of your grant: --fence TOKEN --lock %s", output.Quote(fenced.Fence.Lock))
 		case w.Lock != fenced.Fence.Lock:
 			text, hint = fmt.Sprintf("%s, and you gave a token of lock %q", text, w.Lock), "take the lock that the object names, and give its token"
 		default:
 			text = fmt.Sprintf("%s, and you gave %d", text, w.Token)
 		}
-		return &worded{text, err, []string{hint}}
+		return output.WithHints(text, err, []string{hint})
 	case errors.Is(err, store.ErrCorrupt) && errors.As(err, &op) && usesLocks(a.path):
 		name, ofLock := strings.CutPrefix(op.Key, "lock/") // the default of lease.Options.KeyPrefix
 		if !ofLock {
 			break
 		}
 		what := strings.TrimPrefix(op.Err.Error(), store.ErrCorrupt.Error()+": ")
-		return &worded{fmt.Sprintf("the record of lock %q on %s is damaged: %s", name, cmp.Or(op.Store, a.opened), what), err, []string{
+		return output.WithHints(fmt.Sprintf("the record of lock %q on %s is damaged: %s", name, cmp.Or(op.Store, a.Opened), what), err, []string{
 			"other locks still work",
-			fmt.Sprintf("if no holder of this lock lives: %s break %s --unreadable --now (break keeps a copy)", a.again(), quoteArg(name)),
-		}}
+			fmt.Sprintf("if no holder of this lock lives: %s break %s --unreadable --now (break keeps a copy)", a.again(), output.Quote(name)),
+		})
 	}
 	return err
 }
@@ -100,10 +59,10 @@ func usesLocks(path string) bool {
 
 // again is the beginning of a command line for the store that was opened.
 func (a *app) again() string {
-	if a.opened == "" {
+	if a.Opened == "" {
 		return "holdfast"
 	}
-	return "holdfast --store " + quoteArg(a.opened)
+	return "holdfast --store " + output.Quote(a.Opened)
 }
 
 // hints returns what the reader of an error can do.
@@ -123,9 +82,9 @@ func (a *app) hints(err error) []string {
 		return []string{"check what the command has done, then start it again"}
 	case status == exit.Unknown:
 		return []string{"the store's reply was lost: before you try again, find out whether the write was applied"}
-	case status == exit.Unreachable && a.opened != "":
+	case status == exit.Unreachable && a.Opened != "":
 		return []string{"check the server and the network, then: " + on + " doctor"}
-	case status == exit.Denied && !strings.HasPrefix(a.opened, "file:") && errors.Is(err, store.ErrDenied):
+	case status == exit.Denied && !strings.HasPrefix(a.Opened, "file:") && errors.Is(err, store.ErrDenied):
 		return []string{"the rights that each store needs: holdfast help permissions"}
 	case errors.Is(err, lease.ErrTokenMismatch):
 		return []string{"the lock may have a new holder: " + on + " show NAME"}
@@ -200,8 +159,8 @@ func (e *busyError) Error() string {
 // Hints says how to ask the holder to release the lock, and how to force it.
 func (e *busyError) Hints() (hints []string) {
 	r := e.Record
-	line := "holdfast --store " + quoteArg(e.on)
-	forced := fmt.Sprintf("%s break %s --token %d", line, quoteArg(e.Name), r.Token)
+	line := "holdfast --store " + output.Quote(e.on)
+	forced := fmt.Sprintf("%s break %s --token %d", line, output.Quote(e.Name), r.Token)
 	if r.State == lease.Free && r.NotBefore.After(time.Now()) {
 		return []string{"to let clients take it now: " + forced}
 	}
@@ -220,7 +179,7 @@ func (e *busyError) Hints() (hints []string) {
 	}
 	width := max(len(ask), len(end))
 	return append(hints,
-		fmt.Sprintf("%-*s  %s ask %s --wait 5m", width, ask, line, quoteArg(e.Name)),
+		fmt.Sprintf("%-*s  %s ask %s --wait 5m", width, ask, line, output.Quote(e.Name)),
 		fmt.Sprintf("%-*s  %s   (free in at most %v)", width, end, forced, r.TTL),
 		fmt.Sprintf("Add --now to break only if %s at the same time as the next holder.", dead))
 }

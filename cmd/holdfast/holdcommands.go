@@ -87,7 +87,7 @@ func (a *app) holdLines(ctx context.Context, f *runFlags) error {
 	defer cancel()
 	h := &lineHolder{ctx: ctx, wait: f.wait, out: newOutbox(a.Stdout), claims: map[string]*claim{}}
 	f.events, f.reportsWaits = h.event, true
-	client, st, err := a.client(ctx, a.storeURL, &f.leaseFlags)
+	client, st, err := a.client(ctx, a.StoreURL, &f.leaseFlags)
 	if err != nil {
 		return err
 	}
@@ -102,10 +102,10 @@ func (a *app) holdLines(ctx context.Context, f *runFlags) error {
 		return err
 	}
 	inherited := inheritedLocks()
-	h.around = func(name string) error { return heldAround(ctx, client, inherited, st.url, name) }
+	h.around = func(name string) error { return heldAround(ctx, client, inherited, st.URL, name) }
 	options := client.Options()
 	h.out.put(holdLine{
-		Event: "ready", Store: st.url, Session: h.session.ID(),
+		Event: "ready", Store: st.URL, Session: h.session.ID(),
 		TTL: options.TTL.Milliseconds(), Grace: max(options.Grace, 0).Milliseconds(),
 	})
 
@@ -260,7 +260,7 @@ func (c *lineCommand) read(text []byte) (err error) {
 		switch {
 		case !given:
 		case !known:
-			return fmt.Errorf("unknown field %q%s", brief([]byte(name)), didYouMean(nearest(brief([]byte(name)), slices.Concat(slices.Collect(maps.Values(lineFields))...))))
+			return fmt.Errorf("unknown field %q%s", brief([]byte(name)), output.DidYouMean(output.Nearest(brief([]byte(name)), slices.Concat(slices.Collect(maps.Values(lineFields))...))))
 		case string(value) == "null" || !paired(value) || json.Unmarshal(value, field.to) != nil, name == "data_base64" && value[0] != '"':
 			return fmt.Errorf("%q takes %s, not %s", name, field.takes, brief(value))
 		}

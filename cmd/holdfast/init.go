@@ -2,11 +2,10 @@ package main
 
 import (
 	"context"
-	"errors"
 
 	"github.com/spf13/cobra"
 
-	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/cmd/internal/stores"
 )
 
 func (a *app) initCommand() *cobra.Command {
@@ -34,15 +33,17 @@ rows of a table of reservations, init turns this removal on.`,
 }
 
 func (a *app) init(ctx context.Context) error {
-	u, err := a.parseStore(a.storeURL)
+	u, err := a.ParseStore(a.StoreURL)
 	if err != nil {
 		return err
 	}
-	init := schemeOf(u.Scheme).init
+	init := stores.SchemeOf(u.Scheme).Init
 	if init == nil {
-		init = func(ctx context.Context, a *app, raw string) (map[string]any, error) { return a.usable(ctx, raw) }
+		init = func(ctx context.Context, a *stores.Access, raw string) (map[string]any, error) {
+			return a.Usable(ctx, raw)
+		}
 	}
-	result, err := init(ctx, a, a.storeURL)
+	result, err := init(ctx, &a.Access, a.StoreURL)
 	if err == nil && a.JSON {
 		return a.PrintJSON(result)
 	}
@@ -50,24 +51,4 @@ func (a *app) init(ctx context.Context) error {
 		a.Notef("%s can be used", result["store"])
 	}
 	return err
-}
-
-// usable checks that the store of a URL can be read, and returns the result of init for it.
-func (a *app) usable(ctx context.Context, raw string) (result map[string]any, err error) {
-	name, err := a.reads(ctx, raw)
-	return map[string]any{"store": name, "usable": true}, err
-}
-
-// reads checks that the store of a URL can be read, and returns its name.
-func (a *app) reads(ctx context.Context, raw string) (name string, err error) {
-	st, err := a.openURL(ctx, raw)
-	if err != nil {
-		return "", err
-	}
-	defer st.Close()
-	_, _, err = st.Get(ctx, "lock/.holdfast")
-	if errors.Is(err, store.ErrNotFound) {
-		err = nil
-	}
-	return st.url, err
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/internal/exit"
 	"github.com/holdfast-go/holdfast/cmd/internal/output"
 	"github.com/holdfast-go/holdfast/cmd/internal/printable"
+	"github.com/holdfast-go/holdfast/cmd/internal/stores"
 	"github.com/holdfast-go/holdfast/items/largeitem"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -32,7 +33,7 @@ type itemFlags struct {
 }
 
 func (f *itemFlags) add(flags *pflag.FlagSet) {
-	flags.StringVar(&f.table, "table", "", "table of the items: "+tableForms())
+	flags.StringVar(&f.table, "table", "", "table of the items: "+stores.TableForms())
 	flags.StringVar(&f.bucket, "bucket", "", "bucket of the large attributes: s3://BUCKET/PREFIX or file:DIR")
 	flags.StringVar(&f.layout, "layout", layoutOwn, "format of object names and references: holdfast or pynamodb_mate")
 	flags.StringVar(&f.base, "reference-base", "", "name of the bucket in references (default: the URL of the bucket); give the same name to all programs")
@@ -62,16 +63,16 @@ func (a *app) withItems(cmd *cobra.Command, f *itemFlags, makes bool, do func(co
 	if err != nil {
 		return err
 	}
-	opts.Prefix = at.key
+	opts.Prefix = at.Key
 	return a.withTable(cmd, f, func(ctx context.Context, t largeitem.Table) error {
 		schema, err := t.Schema(ctx)
 		if err != nil {
 			return err
 		}
-		if at.isNew() && !makes {
+		if at.IsNew() && !makes {
 			return exit.With(exit.Unsafe, fmt.Errorf("there is no bucket %s: check the name, or create the bucket with holdfast item init", at))
 		}
-		b, err := at.open(ctx, a)
+		b, err := at.Open(ctx, &a.Access)
 		if err != nil {
 			return err
 		}
@@ -132,7 +133,7 @@ func (f *itemFlags) options(flags *pflag.FlagSet, a *app) (*largeitem.Options, e
 }
 
 // bucketURL takes the URL of the bucket apart: its key is the prefix.
-func (f *itemFlags) bucketURL(flags *pflag.FlagSet, a *app, makes bool) (*objectURL, error) {
+func (f *itemFlags) bucketURL(flags *pflag.FlagSet, a *app, makes bool) (*stores.ObjectURL, error) {
 	if emptyFlag(flags, "bucket") {
 		return nil, exit.Usagef("--bucket, or %s, is empty: name the bucket of the large attributes", variableOf("bucket"))
 	}
@@ -148,23 +149,23 @@ func (f *itemFlags) bucketURL(flags *pflag.FlagSet, a *app, makes bool) (*object
 
 // parseBucket takes the URL of a bucket, with a prefix if need be, apart. Where no bucket
 // is above a directory, the whole path is the bucket.
-func (a *app) parseBucket(raw string, makes bool) (*objectURL, error) {
-	u, err := parseURL(raw)
+func (a *app) parseBucket(raw string, makes bool) (*stores.ObjectURL, error) {
+	u, err := stores.ParseURL(raw)
 	if err != nil || u.Scheme != "file" {
-		return a.parseObject(raw, makes)
+		return a.ParseObject(raw, makes)
 	}
-	path, _, err := directoryOf(u)
+	path, _, err := stores.DirectoryOf(u)
 	if err != nil {
 		return nil, err
 	}
 	if strings.Contains(path[1:], "//") {
-		return a.parseObject(raw, makes)
+		return a.ParseObject(raw, makes)
 	}
-	dir, _, err := nearestBucket(path)
+	dir, _, err := stores.NearestBucket(path)
 	if err != nil || dir != "" {
-		return a.parseObject(raw, makes)
+		return a.ParseObject(raw, makes)
 	}
-	switch empty, err := isEmpty(path); {
+	switch empty, err := stores.IsEmpty(path); {
 	case errors.Is(err, fs.ErrNotExist):
 	case err != nil:
 		return nil, err
@@ -174,7 +175,7 @@ func (a *app) parseBucket(raw string, makes bool) (*objectURL, error) {
 	if dir, err = filepath.Abs(path); err != nil {
 		return nil, err
 	}
-	return &objectURL{given: u, makes: makes, bucket: &url.URL{Scheme: "file", Path: filepath.ToSlash(dir), RawQuery: u.RawQuery}}, nil
+	return &stores.ObjectURL{Given: u, Makes: makes, Bucket: &url.URL{Scheme: "file", Path: filepath.ToSlash(dir), RawQuery: u.RawQuery}}, nil
 }
 
 // parseKey reads the key of an item as people write it: PARTITION, PARTITION/SORT where the

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/url"
 	"strings"
 	"time"
@@ -12,23 +11,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-go/holdfast/cmd/internal/exit"
+	"github.com/holdfast-go/holdfast/cmd/internal/stores"
 	"github.com/holdfast-go/holdfast/internal/storeurl"
 	"github.com/holdfast-go/holdfast/items/largeitem"
 )
-
-// openTable is a table together with what a command needs to use it.
-type openTable struct {
-	largeitem.Table
-	io.Closer
-}
-
-// tableKind opens and makes tables of one kind.
-type tableKind interface {
-	open(ctx context.Context, a *app, u *url.URL) (openTable, error)
-
-	// create makes a table with these attributes of the key; a zero sort stands for none.
-	create(ctx context.Context, a *app, u *url.URL, partition, sort largeitem.KeyAttribute) error
-}
 
 // tableURL takes the URL of the table of items apart.
 func (f *itemFlags) tableURL(cmd *cobra.Command, a *app) (*url.URL, error) {
@@ -36,17 +22,17 @@ func (f *itemFlags) tableURL(cmd *cobra.Command, a *app) (*url.URL, error) {
 		return nil, exit.Usagef("--table, or %s, is empty: name the table of the items", variableOf("table"))
 	}
 	if f.table == "" {
-		return nil, exit.Usagef("name the table of the items: --table %s, or %s", tableForms(), variableOf("table"))
+		return nil, exit.Usagef("name the table of the items: --table %s, or %s", stores.TableForms(), variableOf("table"))
 	}
-	raw, err := a.named(f.table)
+	raw, err := a.Named(f.table)
 	if err != nil {
 		return nil, err
 	}
 	name, _, _ := strings.Cut(raw, ":")
-	if s := schemeOf(name); s != nil && s.tables == nil {
-		return nil, exit.Usagef("--table: %s: this kind of store cannot keep items; use %s", s.name, tableForms())
+	if s := stores.SchemeOf(name); s != nil && s.Tables == nil {
+		return nil, exit.Usagef("--table: %s: this kind of store cannot keep items; use %s", s.Name, stores.TableForms())
 	}
-	u, err := parseURL(raw)
+	u, err := stores.ParseURL(raw)
 	if err != nil {
 		return nil, fmt.Errorf("--table: %w", err)
 	}
@@ -60,10 +46,10 @@ func (a *app) withTable(cmd *cobra.Command, f *itemFlags, do func(context.Contex
 	if err != nil {
 		return err
 	}
-	a.warnUntrustedState()
+	a.WarnUntrustedState()
 	ctx, stop := untilInterrupted(cmd.Context())
 	defer stop()
-	t, err := schemeOf(u.Scheme).tables.open(ctx, a, u)
+	t, err := stores.SchemeOf(u.Scheme).Tables.Open(ctx, &a.Access, u)
 	if err != nil {
 		return err
 	}
@@ -142,7 +128,7 @@ func (a *app) itemsMake(cmd *cobra.Command, f *itemFlags, partition, sort largei
 	}
 	ctx, stop := untilInterrupted(cmd.Context())
 	defer stop()
-	if err := schemeOf(u.Scheme).tables.create(ctx, a, u, partition, sort); err != nil {
+	if err := stores.SchemeOf(u.Scheme).Tables.Create(ctx, &a.Access, u, partition, sort); err != nil {
 		return stoppedBy(ctx, err)
 	}
 	result := map[string]any{"usable": true}

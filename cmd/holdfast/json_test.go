@@ -12,6 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/cmd/internal/exit"
 	"github.com/holdfast-go/holdfast/cmd/internal/output"
+	"github.com/holdfast-go/holdfast/cmd/internal/stores"
 	"github.com/holdfast-go/holdfast/lease"
 	"github.com/holdfast-go/holdfast/object"
 	"github.com/holdfast-go/holdfast/store"
@@ -51,7 +52,7 @@ func TestJSONGolden(t *testing.T) {
 		Metadata:  map[string]string{"job": "nightly"},
 		WriteInfo: object.WriteInfo{ID: "W", Fence: &object.Fence{Lock: "deploy", Token: 9}},
 	}
-	stat := bucket{url: "s3://bucket"}.view(stored)
+	stat := objectViewOf(stores.Bucket{URL: "s3://bucket"}, stored)
 	stat.Conditions = []conditionView{{Ability: "put_if_absent", Strategy: "reservation", Native: true}, {Ability: "copy", Strategy: "none", Reason: "why"}}
 	stat.ConditionsUnknown, stat.Reservations = "why", "dynamodb://table"
 	for name, v := range map[string]any{
@@ -88,7 +89,7 @@ func TestJSONGolden(t *testing.T) {
 			Holdfast: 1, Kind: handleKind, Store: "file:/x", TTL: "1h0m0s", Margin: "6m0s", Grace: "5s", Deadline: at,
 			Ticket: &lease.Ticket{Name: "deploy", Token: 7, Grant: "G", Version: "V", Nonce: "N", TTL: time.Hour, Sent: at, Epoch: "E", SentBoot: 5},
 		},
-		"object":  bucket{url: "file:/srv/shared"}.view(stored),
+		"object":  objectViewOf(stores.Bucket{URL: "file:/srv/shared"}, stored),
 		"stat":    stat,
 		"removed": removedView{"file:/srv/shared/a%20b", "a b"},
 		"entry":   viewEntry("file:/srv/shared/commits", object.LogEntry{Number: 17, ID: "W", Modified: at, Body: []byte("text")}, true),

@@ -52,7 +52,7 @@ See also holdfast help: processes, sharing (--fair), leases, exit-status.`,
 			case dash > 1:
 				return exit.Usagef("lead needs exactly one lock, not %d: holdfast lead NAME -- COMMAND", dash)
 			case len(args) == 1:
-				return exit.Usagef("name the command: holdfast lead %s -- COMMAND", quoteArg(echoed(args[0])))
+				return exit.Usagef("name the command: holdfast lead %s -- COMMAND", output.Quote(echoed(args[0])))
 			case len(value) > lease.MaxData:
 				return exit.Usagef("%s has %d bytes; at most %d are allowed", asGiven(cmd.Flags().Lookup("value")), len(value), lease.MaxData)
 			}
@@ -89,12 +89,12 @@ func (a *app) lead(ctx context.Context, f *runFlags, value []byte, names, argv [
 		<-handled
 		signal.Stop(signals)
 	}()
-	client, st, err := a.client(ctx, a.storeURL, &f.leaseFlags)
+	client, st, err := a.client(ctx, a.StoreURL, &f.leaseFlags)
 	if err != nil {
 		return err
 	}
 	defer clients{{client, st}}.close(ctx)
-	if err := heldAround(ctx, client, inheritedLocks(), st.url, names[0]); err != nil {
+	if err := heldAround(ctx, client, inheritedLocks(), st.URL, names[0]); err != nil {
 		return err
 	}
 	var session *lease.Session
@@ -125,7 +125,7 @@ func (a *app) lead(ctx context.Context, f *runFlags, value []byte, names, argv [
 		}
 		switch {
 		case errors.Is(err, lease.ErrUnresponsive):
-			a.Notef("%s has not answered for %v; lead tries again", st.url, unresponsiveTimeout)
+			a.Notef("%s has not answered for %v; lead tries again", st.URL, unresponsiveTimeout)
 		case err != nil:
 			a.Notef("%s; lead waits for the lock again", strings.TrimSuffix(output.OneLine(err), "."))
 		}
@@ -135,7 +135,7 @@ func (a *app) lead(ctx context.Context, f *runFlags, value []byte, names, argv [
 // term campaigns, and runs the command for a term. It reports whether to campaign again.
 func (a *app) term(ctx context.Context, f *runFlags, elect func(context.Context) (*lease.Election, error), on openClient, value []byte, argv []string, signals chan os.Signal) (again bool, _ error) {
 	var election *lease.Election
-	set, err := a.awaited(ctx, f, []string{on.st.url}, signals, func(ctx context.Context) (_ *lease.GuardSet, err error) {
+	set, err := a.awaited(ctx, f, []string{on.st.URL}, signals, func(ctx context.Context) (_ *lease.GuardSet, err error) {
 		if election, err = elect(ctx); err != nil {
 			return nil, err
 		}
@@ -170,7 +170,7 @@ func (a *app) term(ctx context.Context, f *runFlags, elect func(context.Context)
 	}
 	f.answered = true
 	guard := set.Guards()[0]
-	handle := &openedStore{Handle: guard.Handle(), url: on.st.url, again: on.st.again}
+	handle := &openedStore{Handle: guard.Handle(), url: on.st.URL, again: on.st.Again}
 	flush(on.Client) // write these messages before the command writes
 	status := 0
 	cmd, err := lookUp(argv)
@@ -254,7 +254,7 @@ func (a *app) leader(ctx context.Context, name string, watch bool) error {
 	if err := checkLockName(name); err != nil {
 		return err
 	}
-	client, st, err := a.client(ctx, a.storeURL, &leaseFlags{})
+	client, st, err := a.client(ctx, a.StoreURL, &leaseFlags{})
 	if err != nil {
 		return err
 	}
@@ -262,13 +262,13 @@ func (a *app) leader(ctx context.Context, name string, watch bool) error {
 	if watch {
 		ctx, cancel := untilSignal(ctx)
 		defer cancel()
-		return a.watchLeader(ctx, client, name, st.url)
+		return a.watchLeader(ctx, client, name, st.URL)
 	}
 	leader, err := client.Leader(ctx, name)
 	if errors.Is(err, lease.ErrNoLeader) {
 		err = exit.With(exit.NotFound, err)
 		if a.JSON && leader.State == lease.LeaderExpired {
-			return errors.Join(err, a.PrintJSON(viewOfLeader(name, leader, nil, st.url)))
+			return errors.Join(err, a.PrintJSON(viewOfLeader(name, leader, nil, st.URL)))
 		}
 		return err
 	}
@@ -276,12 +276,12 @@ func (a *app) leader(ctx context.Context, name string, watch bool) error {
 		return err
 	}
 	if a.JSON {
-		return a.PrintJSON(viewOfLeader(name, leader, nil, st.url))
+		return a.PrintJSON(viewOfLeader(name, leader, nil, st.URL))
 	}
 	if _, err := fmt.Fprintln(a.Stdout, printable.Text(string(leader.Value))); err != nil {
 		return err
 	}
-	a.Notef("%s leads %q on %s (token %d)", leader.Holder, name, st.url, leader.Token)
+	a.Notef("%s leads %q on %s (token %d)", leader.Holder, name, st.URL, leader.Token)
 	return nil
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/holdfast-go/holdfast/cmd/internal/exit"
+	"github.com/holdfast-go/holdfast/cmd/internal/stores"
 	"github.com/holdfast-go/holdfast/lease"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -65,7 +66,7 @@ func (f *leaseFlags) explain(err error) error {
 // openClient is a client together with its store.
 type openClient struct {
 	*lease.Client
-	st opened
+	st stores.Opened
 }
 
 type clients []openClient
@@ -86,10 +87,10 @@ func (c clients) flush() {
 }
 
 // client opens a store and a client of leases on it.
-func (a *app) client(ctx context.Context, url string, f *leaseFlags) (*lease.Client, opened, error) {
-	st, err := a.openURL(ctx, url)
+func (a *app) client(ctx context.Context, url string, f *leaseFlags) (*lease.Client, stores.Opened, error) {
+	st, err := a.OpenURL(ctx, url)
 	if err != nil {
-		return nil, opened{}, err
+		return nil, stores.Opened{}, err
 	}
 	options := &lease.Options{
 		TTL:           f.ttl,
@@ -107,19 +108,19 @@ func (a *app) client(ctx context.Context, url string, f *leaseFlags) (*lease.Cli
 		Tuning:    lease.Tuning{Margin: f.margin, MaxClockDrift: f.maxClockDrift},
 	}
 	var client *lease.Client
-	waiting := a.waitingLine(st.url, f, func(r lease.Record) string { return holdersOf(ctx, client, r) })
+	waiting := a.waitingLine(st.URL, f, func(r lease.Record) string { return holdersOf(ctx, client, r) })
 	options.OnEvent = func(e lease.Event) {
 		waiting(e)
 		if f.events != nil {
 			f.events(e)
 		}
 	}
-	if dir, err := defaultDir(); err == nil {
-		options.Cache = lease.FileCache(filepath.Join(dir, seenDir))
+	if dir, err := stores.DefaultDir(); err == nil {
+		options.Cache = lease.FileCache(filepath.Join(dir, stores.SeenDir))
 	}
 	if client, err = lease.New(st.Store, options); err != nil {
 		_ = st.Close()
-		return nil, opened{}, f.explain(err)
+		return nil, stores.Opened{}, f.explain(err)
 	}
 	st.Closer = reportingCloser{st.Closer, client}
 	return client, st, nil

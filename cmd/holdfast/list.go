@@ -318,12 +318,12 @@ states, such as "held (dead)" and "expired?". "holdfast object ls" lists objects
 }
 
 func (a *app) ls(ctx context.Context, f *leaseFlags, prefix, state string, all bool) error {
-	client, st, err := a.client(ctx, a.storeURL, f)
+	client, st, err := a.client(ctx, a.StoreURL, f)
 	if err != nil {
 		return err
 	}
 	defer clients{{client, st}}.close(ctx)
-	views, err := list(ctx, client, st.Store, prefix, state, st.url)
+	views, err := list(ctx, client, st.Store, prefix, state, st.URL)
 	if err != nil && !errors.Is(err, store.ErrCorrupt) {
 		return err
 	}
@@ -342,7 +342,7 @@ func (a *app) ls(ctx context.Context, f *leaseFlags, prefix, state string, all b
 			return err
 		}
 		if free > 0 {
-			a.Notef("no locks are in use on %s; --all lists the free locks (%d)", st.url, free)
+			a.Notef("no locks are in use on %s; --all lists the free locks (%d)", st.URL, free)
 			return nil
 		}
 		below, that := "", ""
@@ -352,7 +352,7 @@ func (a *app) ls(ctx context.Context, f *leaseFlags, prefix, state string, all b
 		if state != "" {
 			that = " that are " + state
 		}
-		a.Notef("no locks%s on %s%s", below, st.url, that)
+		a.Notef("no locks%s on %s%s", below, st.URL, that)
 		return nil
 	}
 	out := a.Table()
@@ -649,12 +649,12 @@ func (v *yieldRequestView) line(plain bool) string {
 }
 
 func (a *app) show(ctx context.Context, f *leaseFlags, name string) error {
-	client, st, err := a.client(ctx, a.storeURL, f)
+	client, st, err := a.client(ctx, a.StoreURL, f)
 	if err != nil {
 		return err
 	}
 	defer clients{{client, st}}.close(ctx)
-	v, err := inspect(ctx, client, st.Store, name, st.url)
+	v, err := inspect(ctx, client, st.Store, name, st.URL)
 	if err != nil {
 		return err
 	}

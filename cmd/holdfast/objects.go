@@ -21,6 +21,7 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/internal/exit"
 	"github.com/holdfast-go/holdfast/cmd/internal/output"
 	"github.com/holdfast-go/holdfast/cmd/internal/printable"
+	"github.com/holdfast-go/holdfast/cmd/internal/stores"
 	"github.com/holdfast-go/holdfast/object"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -62,7 +63,7 @@ type conditionView struct {
 }
 
 // strategies adds how conditional writes are made safe. It tests once what the server does.
-func (v *objectView) strategies(ctx context.Context, b bucket) {
+func (v *objectView) strategies(ctx context.Context, b stores.Bucket) {
 	steps, err := b.Strategies(ctx)
 	if err != nil {
 		v.ConditionsUnknown = output.OneLine(err)
@@ -74,10 +75,10 @@ func (v *objectView) strategies(ctx context.Context, b bucket) {
 		}
 		v.Conditions = append(v.Conditions, c)
 	}
-	if b.reservations != nil {
-		v.Reservations = b.reservations.name
+	if b.Reservations != nil {
+		v.Reservations = b.Reservations.Name
 	}
-	v.Index = b.index
+	v.Index = b.Index
 }
 
 // strategyTexts are the rungs of the ladder for people.
@@ -111,9 +112,9 @@ type fenceView struct {
 	Token uint64 `json:"token"`
 }
 
-func (b bucket) view(info object.Info) objectView {
+func objectViewOf(b stores.Bucket, info object.Info) objectView {
 	v := objectView{
-		URL: b.of(info.Key), Key: info.Key, Version: string(info.Version), Size: info.Size,
+		URL: urlOf(b, info.Key), Key: info.Key, Version: string(info.Version), Size: info.Size,
 		ContentType: info.ContentType, Headers: info.Headers, Metadata: info.Metadata, WriteID: info.WriteInfo.ID,
 	}
 	if !info.Modified.IsZero() {
@@ -125,9 +126,9 @@ func (b bucket) view(info object.Info) objectView {
 	return v
 }
 
-// of returns the URL of an object in the bucket, without parameters.
-func (b bucket) of(key string) string {
-	return escaped(b.url) + "/" + (&url.URL{Path: key}).EscapedPath()
+// urlOf returns the URL of an object in the bucket, without parameters.
+func urlOf(b stores.Bucket, key string) string {
+	return stores.Escaped(b.URL) + "/" + (&url.URL{Path: key}).EscapedPath()
 }
 
 // writeFlags are the flags of every command that writes an object.
@@ -218,88 +219,88 @@ func (f *writeFlags) options(flags *pflag.FlagSet) (*object.WriteOptions, error)
 // version which it replaces makes no bucket: there is no such version in a new one.
 // If it names a bucket, or ends with a slash, the object gets this name there; an empty name
 // refuses that.
-func (a *app) target(raw string, f *writeFlags, makes bool, name string) (*objectURL, error) {
-	at, err := a.parseObject(raw, makes && f.ifMatch == "")
+func (a *app) target(raw string, f *writeFlags, makes bool, name string) (*stores.ObjectURL, error) {
+	at, err := a.ParseObject(raw, makes && f.ifMatch == "")
 	if err == nil {
-		if at.key == "" || strings.HasSuffix(at.key, "/") {
-			at.key += name
+		if at.Key == "" || strings.HasSuffix(at.Key, "/") {
+			at.Key += name
 		}
-		err = at.object()
+		err = at.Object()
 	}
 	if at != nil {
-		at.replaces = f.ifMatch != ""
+		at.Replaces = f.ifMatch != ""
 	}
-	return at, at.absent(err)
+	return at, at.Absent(err)
 }
 
 // checkVersions refuses conditions that are no versions of these buckets.
-func (f *writeFlags) checkVersions(from, to bucket) error {
-	if err := to.checkVersion("if-match", f.ifMatch); err != nil {
+func (f *writeFlags) checkVersions(from, to stores.Bucket) error {
+	if err := checkVersion(to, "if-match", f.ifMatch); err != nil {
 		return err
 	}
-	return from.checkVersion("source-if-match", f.sourceMatch)
+	return checkVersion(from, "source-if-match", f.sourceMatch)
 }
 
 // checkVersion refuses a text that cannot be a version of this bucket. An ETag without its
 // quotes, for one, would make every object look changed.
-func (b bucket) checkVersion(flag, version string) error {
-	if version == "" || !b.etags || strings.HasPrefix(strings.TrimPrefix(version, "W/"), `"`) && strings.HasSuffix(version, `"`) {
+func checkVersion(b stores.Bucket, flag, version string) error {
+	if version == "" || !b.ETags || strings.HasPrefix(strings.TrimPrefix(version, "W/"), `"`) && strings.HasSuffix(version, `"`) {
 		return nil
 	}
 	return exit.Usagef(`--%s: a version of an object on S3 is its ETag with the double quotes, as put prints it: '"..."'`, flag)
 }
 
-// refused explains an error of a write of key whose condition did not hold: it says what is
+// refusedWrite explains an error of a write of key whose condition did not hold: it says what is
 // there now.
-func (b bucket) refused(err error, key string, o *object.WriteOptions) error {
+func refusedWrite(b stores.Bucket, err error, key string, o *object.WriteOptions) error {
 	var conflict *object.ConflictError
 	if !errors.As(err, &conflict) || store.OutcomeOf(err) != store.NotApplied {
 		return err
 	}
 	switch {
 	case conflict.RenamedTo != "":
-		err = fmt.Errorf("another program has renamed the object to %s", b.of(conflict.RenamedTo))
+		err = fmt.Errorf("another program has renamed the object to %s", urlOf(b, conflict.RenamedTo))
 	case conflict.Key != key: // the source of a copy
 		err = fmt.Errorf("the source %q does not have the version that you named", conflict.Key)
 	case conflict.HasCurrent && conflict.Version == "":
-		err = fmt.Errorf("%s does not exist", b.of(key))
+		err = fmt.Errorf("%s does not exist", urlOf(b, key))
 	case conflict.HasCurrent && o.IfAbsent:
-		err = fmt.Errorf("%s already exists, with version %s", b.of(key), conflict.Version)
+		err = fmt.Errorf("%s already exists, with version %s", urlOf(b, key), conflict.Version)
 	case conflict.HasCurrent:
-		err = fmt.Errorf("%s has changed: its version is %s", b.of(key), conflict.Version)
+		err = fmt.Errorf("%s has changed: its version is %s", urlOf(b, key), conflict.Version)
 	case o.IfAbsent:
-		err = fmt.Errorf("the store refuses to create %s, although the object does not exist: try again; if that does not help, the store treats deleted versions as objects: remove the versions, or write without --if-absent", b.of(key))
+		err = fmt.Errorf("the store refuses to create %s, although the object does not exist: try again; if that does not help, the store treats deleted versions as objects: remove the versions, or write without --if-absent", urlOf(b, key))
 	default:
-		err = fmt.Errorf("%s has changed", b.of(key))
+		err = fmt.Errorf("%s has changed", urlOf(b, key))
 	}
 	return exit.With(exit.Condition, err)
 }
 
 // withObject opens the bucket of a URL that must name an object, calls do, and closes the
 // bucket.
-func (a *app) withObject(ctx context.Context, raw string, makes bool, do func(context.Context, bucket, string) error) (err error) {
-	at, err := a.parseObject(raw, makes)
+func (a *app) withObject(ctx context.Context, raw string, makes bool, do func(context.Context, stores.Bucket, string) error) (err error) {
+	at, err := a.ParseObject(raw, makes)
 	if err == nil {
-		err = at.object()
+		err = at.Object()
 	}
 	if err != nil {
 		return err
 	}
-	return a.withBucket(ctx, at, func(ctx context.Context, b bucket) error { return do(ctx, b, at.key) })
+	return a.withBucket(ctx, at, func(ctx context.Context, b stores.Bucket) error { return do(ctx, b, at.Key) })
 }
 
 // withBucket opens the bucket of a URL, calls do with a context that a signal ends, and
 // closes the bucket.
-func (a *app) withBucket(ctx context.Context, at *objectURL, do func(context.Context, bucket) error) error {
-	a.warnUntrustedState()
+func (a *app) withBucket(ctx context.Context, at *stores.ObjectURL, do func(context.Context, stores.Bucket) error) error {
+	a.WarnUntrustedState()
 	ctx, stop := untilInterrupted(ctx)
 	defer stop()
-	b, err := at.open(ctx, a)
+	b, err := at.Open(ctx, &a.Access)
 	if err != nil {
 		return err
 	}
 	defer b.Close()
-	a.opened = b.url
+	a.Opened = b.URL
 	return stoppedBy(ctx, do(ctx, b))
 }
 
@@ -372,7 +373,7 @@ func (a *app) put(cmd *cobra.Command, name, to, named string, size int64, f *wri
 		return stoppedBy(ctx, err)
 	}
 	defer src.Close()
-	return a.withBucket(ctx, at, func(ctx context.Context, b bucket) error {
+	return a.withBucket(ctx, at, func(ctx context.Context, b stores.Bucket) error {
 		if err := f.checkVersions(b, b); err != nil {
 			return err
 		}
@@ -383,12 +384,12 @@ func (a *app) put(cmd *cobra.Command, name, to, named string, size int64, f *wri
 			bar.Set(n)
 		}
 		opts.Length = max(src.size, 0)
-		info, err := a.upload(ctx, b, at.key, src, opts, bar)
+		info, err := a.upload(ctx, b, at.Key, src, opts, bar)
 		bar.End()
 		if err != nil {
-			return a.cut(b.refused(err, at.key, opts), done, src.size)
+			return a.cut(refusedWrite(b, err, at.Key, opts), done, src.size)
 		}
-		return a.printObject(b.view(info))
+		return a.printObject(objectViewOf(b, info))
 	})
 }
 
@@ -465,8 +466,8 @@ the same command then continues from there. If there is no such object, the stat
 			case a.JSON && (name == "" || name == "-"):
 				return exit.Usagef("--json and the object would both go to standard output: name a file")
 			}
-			return a.withObject(cmd.Context(), args[0], false, func(ctx context.Context, b bucket, key string) error {
-				if err := b.checkVersion("if-match", ifMatch); err != nil {
+			return a.withObject(cmd.Context(), args[0], false, func(ctx context.Context, b stores.Bucket, key string) error {
+				if err := checkVersion(b, "if-match", ifMatch); err != nil {
 					return err
 				}
 				return a.get(ctx, b, key, opts, name, len(args) > 1)
@@ -480,7 +481,7 @@ the same command then continues from there. If there is no such object, the stat
 	return cmd
 }
 
-func (a *app) get(ctx context.Context, b bucket, key string, opts object.GetOptions, name string, given bool) error {
+func (a *app) get(ctx context.Context, b stores.Bucket, key string, opts object.GetOptions, name string, given bool) error {
 	to, err := a.openTarget(name, given)
 	if err != nil {
 		return err
@@ -494,7 +495,7 @@ func (a *app) get(ctx context.Context, b bucket, key string, opts object.GetOpti
 		return err
 	}
 	if a.JSON {
-		return a.PrintJSON(b.view(info))
+		return a.PrintJSON(objectViewOf(b, info))
 	}
 	return nil
 }
@@ -514,12 +515,12 @@ On a server that is not Amazon's, stat tests the conditions once a week, with ob
   version=$(holdfast object stat --version-only file:/srv/shared/state.json)`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.withObject(cmd.Context(), args[0], false, func(ctx context.Context, b bucket, key string) error {
+			return a.withObject(cmd.Context(), args[0], false, func(ctx context.Context, b stores.Bucket, key string) error {
 				info, err := b.Stat(ctx, key)
 				if err != nil {
 					return err
 				}
-				view := b.view(info)
+				view := objectViewOf(b, info)
 				if versionOnly {
 					return a.printObject(view)
 				}
@@ -585,18 +586,18 @@ one minute, plus one second for each MiB of the object.`,
 		Example: `  holdfast object mv s3://bucket/upload.tmp s3://bucket/upload --if-absent`,
 		Args:    cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.withTwo(cmd, args, false, f, func(ctx context.Context, src, dst *objectURL, from, to bucket, opts *object.WriteOptions) error {
-				if from.id() != to.id() {
+			return a.withTwo(cmd, args, false, f, func(ctx context.Context, src, dst *stores.ObjectURL, from, to stores.Bucket, opts *object.WriteOptions) error {
+				if from.ID() != to.ID() {
 					return exit.Usagef("%s and %s are not in the same bucket: use cp, and then rm --if-match", src, dst)
 				}
-				done, err := to.Rename(ctx, src.key, dst.key, a.showing(opts, src.key))
+				done, err := to.Rename(ctx, src.Key, dst.Key, a.showing(opts, src.Key))
 				if err != nil {
-					return to.refused(err, dst.key, opts)
+					return refusedWrite(to, err, dst.Key, opts)
 				}
 				if done.Resumed {
 					a.Notef("an earlier rename has already copied %s", src)
 				}
-				return a.printObject(to.view(done.Info))
+				return a.printObject(objectViewOf(to, done.Info))
 			})
 		},
 	}
@@ -608,38 +609,38 @@ one minute, plus one second for each MiB of the object.`,
 // withTwo opens the buckets of a source and a destination, which must be two objects, calls
 // do, and closes the buckets. With makes, it makes the bucket of the destination if the
 // source exists.
-func (a *app) withTwo(cmd *cobra.Command, args []string, makes bool, f *writeFlags, do func(ctx context.Context, src, dst *objectURL, from, to bucket, opts *object.WriteOptions) error) error {
+func (a *app) withTwo(cmd *cobra.Command, args []string, makes bool, f *writeFlags, do func(ctx context.Context, src, dst *stores.ObjectURL, from, to stores.Bucket, opts *object.WriteOptions) error) error {
 	opts, err := f.options(cmd.Flags())
 	if err != nil {
 		return err
 	}
-	src, err := a.parseObject(args[0], false)
+	src, err := a.ParseObject(args[0], false)
 	if err == nil {
-		err = src.object()
+		err = src.Object()
 	}
 	if err != nil {
 		return fmt.Errorf("the source: %w", err)
 	}
 	name := ""
 	if makes {
-		name = path.Base(src.key)
+		name = path.Base(src.Key)
 	}
 	dst, err := a.target(args[1], f, makes, name)
 	if err != nil {
 		return fmt.Errorf("the destination: %w", err)
 	}
-	return a.withBucket(cmd.Context(), src, func(ctx context.Context, from bucket) error {
-		if dst.isNew() {
-			if _, err := from.Stat(ctx, src.key); err != nil {
+	return a.withBucket(cmd.Context(), src, func(ctx context.Context, from stores.Bucket) error {
+		if dst.IsNew() {
+			if _, err := from.Stat(ctx, src.Key); err != nil {
 				return fmt.Errorf("the source: %w", err)
 			}
 		}
-		to, err := dst.open(ctx, a)
+		to, err := dst.Open(ctx, &a.Access)
 		if err != nil {
 			return err
 		}
 		defer to.Close()
-		if src.key == dst.key && from.id() == to.id() {
+		if src.Key == dst.Key && from.ID() == to.ID() {
 			return exit.Usagef("the source and the destination are one object: %s", dst)
 		}
 		if err := f.checkVersions(from, to); err != nil {
@@ -650,7 +651,7 @@ func (a *app) withTwo(cmd *cobra.Command, args []string, makes bool, f *writeFla
 }
 
 // copyBetween copies an object from one bucket to another.
-func (a *app) copyBetween(ctx context.Context, from bucket, source string, to bucket, destination string, opts *object.WriteOptions) (object.Info, error) {
+func (a *app) copyBetween(ctx context.Context, from stores.Bucket, source string, to stores.Bucket, destination string, opts *object.WriteOptions) (object.Info, error) {
 	var info object.Info
 	in, out := io.Pipe()
 	ctx, cancel := context.WithCancel(ctx)
@@ -710,12 +711,12 @@ is 76.`,
 			if opts.Fence == nil {
 				return exit.Usagef("--fence TOKEN and --lock NAME are missing")
 			}
-			return a.withObject(cmd.Context(), args[0], true, func(ctx context.Context, b bucket, key string) error {
+			return a.withObject(cmd.Context(), args[0], true, func(ctx context.Context, b stores.Bucket, key string) error {
 				info, err := b.RaiseFence(ctx, key, *opts.Fence)
 				if err != nil {
 					return err
 				}
-				return a.printObject(b.view(info))
+				return a.printObject(objectViewOf(b, info))
 			})
 		},
 	}

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/holdfast-go/holdfast/cmd/internal/exit"
+	"github.com/holdfast-go/holdfast/cmd/internal/stores"
 )
 
 // No command on objects repeats a secret that is in a URL, wherever it is in it.
@@ -32,7 +33,7 @@ func TestSecretsInObjectURLs(t *testing.T) {
 			}
 		}
 	}
-	for _, name := range append([]string{paramIndex, paramDistinct}, reservationParameters...) {
+	for _, name := range append([]string{stores.ParamIndex, stores.ParamDistinct}, stores.ReservationParameters...) {
 		forms = append(forms, "SCHEME://host/x?region=r&"+name+"=PASSWORD", "SCHEME://host/x?region=r&"+name+"=dynamo:PASSWORD:PASSWORD")
 	}
 	for _, form := range forms {

@@ -11,6 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/internal/exit"
 	"github.com/holdfast-go/holdfast/cmd/internal/output"
 	"github.com/holdfast-go/holdfast/cmd/internal/printable"
+	"github.com/holdfast-go/holdfast/cmd/internal/stores"
 	"github.com/holdfast-go/holdfast/object"
 	"github.com/holdfast-go/holdfast/object/dirbucket"
 	"github.com/holdfast-go/holdfast/object/indexbucket"
@@ -68,12 +69,12 @@ sweep refuses a whole bucket without --all.`,
 			if cmd.Flags().Changed("older-than") && age < object.MinUploadAge {
 				return exit.Usagef("--older-than is %v; it must be at least %v, because a program may still be working on a younger upload", age, object.MinUploadAge)
 			}
-			at, err := a.parseObject(args[0], false)
+			at, err := a.ParseObject(args[0], false)
 			if err != nil {
 				return err
 			}
-			return a.withBucket(cmd.Context(), at, func(ctx context.Context, b bucket) error {
-				return a.sweepObjects(ctx, b, at.key, object.SweepOptions{MinAge: age, DryRun: dryRun}, all)
+			return a.withBucket(cmd.Context(), at, func(ctx context.Context, b stores.Bucket) error {
+				return a.sweepObjects(ctx, b, at.Key, object.SweepOptions{MinAge: age, DryRun: dryRun}, all)
 			})
 		},
 	}
@@ -84,20 +85,20 @@ sweep refuses a whole bucket without --all.`,
 	return cmd
 }
 
-func (a *app) sweepObjects(ctx context.Context, b bucket, prefix string, o object.SweepOptions, all bool) error {
+func (a *app) sweepObjects(ctx context.Context, b stores.Bucket, prefix string, o object.SweepOptions, all bool) error {
 	bodies, hasBodies := object.As[sweeper](b.Bucket())
 	uploads := b.Bucket()
 	if hasBodies {
 		// Everything below the prefix of its bodies belongs to this bucket.
-		uploads, prefix, all = b.bodies, b.bodiesPrefix, true
+		uploads, prefix, all = b.Bodies, b.BodiesPrefix, true
 		switch {
 		case o.DryRun && uploads == nil:
-			return exit.Usagef("--dry-run lists only uploads, and %s has no uploads: remove the flag", b.url)
+			return exit.Usagef("--dry-run lists only uploads, and %s has no uploads: remove the flag", b.URL)
 		case o.MinAge != 0 && uploads == nil:
-			return exit.Usagef("--older-than is for uploads, and %s has no uploads: remove the flag (sweep removes bodies after one day)", b.url)
+			return exit.Usagef("--older-than is for uploads, and %s has no uploads: remove the flag (sweep removes bodies after one day)", b.URL)
 		}
 	}
-	view := sweptView{Bucket: b.url, DryRun: o.DryRun, Uploads: []uploadView{}}
+	view := sweptView{Bucket: b.URL, DryRun: o.DryRun, Uploads: []uploadView{}}
 	o.Report = func(u object.Upload, err error) {
 		if err != nil {
 			a.Notef("upload %s of %s: %s", u.ID, u.Key, output.OneLine(err))
@@ -111,7 +112,7 @@ func (a *app) sweepObjects(ctx context.Context, b bucket, prefix string, o objec
 	var err error
 	if uploads != nil {
 		if prefix == "" && !all {
-			return exit.Usagef("%s may have uploads of other programs: name a prefix, or add --all", b.url)
+			return exit.Usagef("%s may have uploads of other programs: name a prefix, or add --all", b.URL)
 		}
 		if prefix == "" {
 			o.Filter = func(object.Upload) bool { return true }
@@ -134,6 +135,6 @@ func (a *app) sweepObjects(ctx context.Context, b bucket, prefix string, o objec
 	if o.DryRun {
 		verb = "would be removed from"
 	}
-	a.Notef("%d uploads and %d bodies %s %s; %d uploads may be in progress", len(view.Uploads), view.Bodies, verb, b.url, view.Young)
+	a.Notef("%d uploads and %d bodies %s %s; %d uploads may be in progress", len(view.Uploads), view.Bodies, verb, b.URL, view.Young)
 	return nil
 }

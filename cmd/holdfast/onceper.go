@@ -20,7 +20,7 @@ func (f *runFlags) checkPeriod(names []string) error {
 	period, err := lease.ParsePeriod(f.per)
 	switch {
 	case err != nil:
-		return exit.Usagef("--once-per: %w%s", err, didYouMean(nearestPeriod(f.per)))
+		return exit.Usagef("--once-per: %w%s", err, output.DidYouMean(nearestPeriod(f.per)))
 	case len(names) > 1 || len(f.also) > 0:
 		return exit.Usagef("--once-per needs exactly one lock in one store, because the record of that lock contains the last run")
 	}
@@ -55,7 +55,7 @@ func nearestPeriod(text string) string {
 			return fmt.Sprintf("%dh", n*7*24)
 		}
 	}
-	return nearest(unit, []string{"hour", "day", "week", "month", "year"})
+	return output.Nearest(unit, []string{"hour", "day", "week", "month", "year"})
 }
 
 // nearestZone returns the time zone whose name ends with a city, in small letters and with
@@ -93,10 +93,10 @@ func (f *runFlags) handle(client *lease.Client, name string) (*lease.Handle, err
 func (a *app) ranAlready(ran *lease.AlreadyRanError, h *openedStore) error {
 	switch {
 	case ran.Ahead > 0:
-		return &worded{output.OneLine(ran), ran, []string{fmt.Sprintf("to let the job run now: holdfast --store %s break %s --token %d", quoteArg(h.again), quoteArg(ran.Name), ran.Token)}}
+		return output.WithHints(output.OneLine(ran), ran, []string{fmt.Sprintf("to let the job run now: holdfast --store %s break %s --token %d", output.Quote(h.again), output.Quote(ran.Name), ran.Token)})
 	case ran.Last.Outcome != lease.RunDone:
 		a.Notef("%s", output.OneLine(ran)) // status 0 alone would look as if the job were done
-	case a.verbose:
+	case a.Verbose:
 		a.Warnf("%s", output.OneLine(ran))
 	}
 	return nil

@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/cmd/internal/exit"
+	"github.com/holdfast-go/holdfast/cmd/internal/stores"
 	"github.com/holdfast-go/holdfast/internal/suitetest"
 )
 
@@ -342,9 +343,9 @@ func TestPlantedProbes(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	k := probeCacheIn(dir, u)
-	k.note()
-	if !k.is() {
+	k := stores.ProbeCacheIn(dir, u)
+	k.Note()
+	if !k.Is() {
 		t.Fatal("control: nothing is remembered")
 	}
 	for name, spoil := range map[string]func(path string) error{
@@ -361,14 +362,14 @@ func TestPlantedProbes(t *testing.T) {
 			if err := spoil(path); err != nil {
 				t.Fatal(err)
 			}
-			if k.is() {
+			if k.Is() {
 				t.Errorf("%s, %s: believed", path, name)
 			}
 			if err := os.RemoveAll(dir); err != nil {
 				t.Fatal(err)
 			}
-			k.note()
-			if !k.is() {
+			k.Note()
+			if !k.Is() {
 				t.Fatalf("after %s: nothing is remembered", name)
 			}
 		}

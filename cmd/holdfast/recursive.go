@@ -21,6 +21,7 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/internal/exit"
 	"github.com/holdfast-go/holdfast/cmd/internal/output"
 	"github.com/holdfast-go/holdfast/cmd/internal/printable"
+	"github.com/holdfast-go/holdfast/cmd/internal/stores"
 	"github.com/holdfast-go/holdfast/internal/workerpool"
 	"github.com/holdfast-go/holdfast/object"
 	"github.com/holdfast-go/holdfast/store"
@@ -146,30 +147,30 @@ func (t *tree) report(name, text string, view any, err error) error {
 
 // parsePrefix takes the URL of all objects below a prefix apart: its key is empty, or ends with
 // a slash.
-func (a *app) parsePrefix(raw string, makes bool) (*objectURL, error) {
-	at, err := a.parseObject(raw, makes)
+func (a *app) parsePrefix(raw string, makes bool) (*stores.ObjectURL, error) {
+	at, err := a.ParseObject(raw, makes)
 	if err != nil && makes {
 		// A directory that is missing can become a bucket: what is in it has such a name.
 		name := "/" + rand.Text()
 		path, query, _ := strings.Cut(raw, "?")
-		if in, inErr := a.parseObject(path+name+"?"+query, makes); inErr == nil {
-			in.given.Path, in.given.RawPath, in.given.Opaque = strings.TrimSuffix(in.given.Path, name), "", strings.TrimSuffix(in.given.Opaque, name)
-			in.key = strings.TrimPrefix(strings.TrimSuffix("/"+in.key, name), "/")
+		if in, inErr := a.ParseObject(path+name+"?"+query, makes); inErr == nil {
+			in.Given.Path, in.Given.RawPath, in.Given.Opaque = strings.TrimSuffix(in.Given.Path, name), "", strings.TrimSuffix(in.Given.Opaque, name)
+			in.Key = strings.TrimPrefix(strings.TrimSuffix("/"+in.Key, name), "/")
 			at, err = in, nil
 		}
 	}
 	if err != nil {
 		return nil, err
 	}
-	if at.key != "" && !strings.HasSuffix(at.key, "/") {
-		at.key += "/"
+	if at.Key != "" && !strings.HasSuffix(at.Key, "/") {
+		at.Key += "/"
 	}
 	return at, nil
 }
 
 // objectsBelow yields the objects below a prefix; with marks also those that only mark a
 // directory: they are empty, and end with a slash.
-func objectsBelow(ctx context.Context, b bucket, prefix string, marks bool) iter.Seq2[treeEntry, error] {
+func objectsBelow(ctx context.Context, b stores.Bucket, prefix string, marks bool) iter.Seq2[treeEntry, error] {
 	return func(yield func(treeEntry, error) bool) {
 		for info, err := range b.List(ctx, prefix, nil) {
 			if err != nil {
@@ -242,7 +243,7 @@ func (a *app) cpTree(cmd *cobra.Command, args []string, from, to string, f *writ
 	if err != nil {
 		return err
 	}
-	var src, dst *objectURL
+	var src, dst *stores.ObjectURL
 	if from == "" {
 		if src, err = a.parsePrefix(args[0], false); err != nil {
 			return fmt.Errorf("the source: %w", err)
@@ -270,7 +271,7 @@ func (a *app) cpTree(cmd *cobra.Command, args []string, from, to string, f *writ
 	if from != "" {
 		return a.cpFiles(ctx, from, dst, opts, dryRun)
 	}
-	return a.withBucket(ctx, src, func(ctx context.Context, b bucket) error {
+	return a.withBucket(ctx, src, func(ctx context.Context, b stores.Bucket) error {
 		if to != "" {
 			return a.cpObjectsToFiles(ctx, src, b, to, dryRun)
 		}
@@ -279,7 +280,7 @@ func (a *app) cpTree(cmd *cobra.Command, args []string, from, to string, f *writ
 }
 
 // cpFiles copies the files in a directory to objects.
-func (a *app) cpFiles(ctx context.Context, from string, dst *objectURL, opts *object.WriteOptions, dryRun bool) error {
+func (a *app) cpFiles(ctx context.Context, from string, dst *stores.ObjectURL, opts *object.WriteOptions, dryRun bool) error {
 	root, err := os.OpenRoot(from)
 	if errors.Is(err, fs.ErrNotExist) {
 		err = exit.With(exit.NotFound, err)
@@ -291,11 +292,11 @@ func (a *app) cpFiles(ctx context.Context, from string, dst *objectURL, opts *ob
 	t := a.newTree("copied")
 	if dryRun {
 		return t.run(ctx, from, filesIn(ctx, root, "."), func(_ context.Context, e treeEntry) (string, any, error) {
-			return dst.shown(e.name), removedView{dst.shown(e.name), dst.key + e.name}, nil
+			return urlBelow(dst, e.name), removedView{urlBelow(dst, e.name), dst.Key + e.name}, nil
 		})
 	}
 	t.bodies = true
-	return a.withBucket(ctx, dst, func(ctx context.Context, b bucket) error {
+	return a.withBucket(ctx, dst, func(ctx context.Context, b stores.Bucket) error {
 		return t.run(ctx, from, filesIn(ctx, root, "."), func(ctx context.Context, e treeEntry) (string, any, error) {
 			name := filepath.FromSlash(e.name)
 			f, err := openUntil(ctx, func() (*os.File, error) { return root.Open(name) })
@@ -306,20 +307,20 @@ func (a *app) cpFiles(ctx context.Context, from string, dst *objectURL, opts *ob
 			defer src.Close()
 			with := *opts
 			with.Length = max(src.size, 0)
-			info, err := a.upload(ctx, b, dst.key+e.name, src, &with, nil)
-			return b.of(dst.key + e.name), b.view(info), b.refused(err, dst.key+e.name, &with)
+			info, err := a.upload(ctx, b, dst.Key+e.name, src, &with, nil)
+			return urlOf(b, dst.Key+e.name), objectViewOf(b, info), refusedWrite(b, err, dst.Key+e.name, &with)
 		})
 	})
 }
 
-// shown is the URL of what is below a prefix, for people.
-func (at *objectURL) shown(name string) string {
+// urlBelow is the URL of what is below a prefix, for people.
+func urlBelow(at *stores.ObjectURL, name string) string {
 	return strings.TrimSuffix(at.String(), "/") + "/" + (&url.URL{Path: name}).EscapedPath()
 }
 
 // cpObjectsToFiles copies the objects below a prefix to files in a directory, and none to a
 // place outside of it.
-func (a *app) cpObjectsToFiles(ctx context.Context, src *objectURL, b bucket, to string, dryRun bool) error {
+func (a *app) cpObjectsToFiles(ctx context.Context, src *stores.ObjectURL, b stores.Bucket, to string, dryRun bool) error {
 	var root *os.Root
 	defer func() {
 		if root != nil {
@@ -327,14 +328,14 @@ func (a *app) cpObjectsToFiles(ctx context.Context, src *objectURL, b bucket, to
 		}
 	}()
 	t := a.newTree("copied")
-	return t.run(ctx, src.String(), objectsBelow(ctx, b, src.key, false), func(ctx context.Context, e treeEntry) (string, any, error) {
+	return t.run(ctx, src.String(), objectsBelow(ctx, b, src.Key, false), func(ctx context.Context, e treeEntry) (string, any, error) {
 		name, err := filepath.Localize(e.name)
 		if err != nil {
 			return "", nil, exit.Usagef("%q cannot be the name of a file in a directory", e.name)
 		}
 		shown := filepath.Join(to, name)
 		if dryRun {
-			return shown, b.view(e.info), nil
+			return shown, objectViewOf(b, e.info), nil
 		}
 		t.mu.Lock()
 		if root == nil { // the first object makes the directory
@@ -358,35 +359,35 @@ func (a *app) cpObjectsToFiles(ctx context.Context, src *objectURL, b bucket, to
 			return "", nil, err
 		}
 		defer file.discard()
-		info, err := a.downloadFile(ctx, b, src.key+e.name, "", file)
+		info, err := a.downloadFile(ctx, b, src.Key+e.name, "", file)
 		if err == nil {
 			err = file.commit()
 		}
-		return shown, b.view(info), err
+		return shown, objectViewOf(b, info), err
 	})
 }
 
 // cpObjects copies the objects below a prefix to another prefix.
-func (a *app) cpObjects(ctx context.Context, src *objectURL, from bucket, dst *objectURL, opts *object.WriteOptions, dryRun bool) error {
+func (a *app) cpObjects(ctx context.Context, src *stores.ObjectURL, from stores.Bucket, dst *stores.ObjectURL, opts *object.WriteOptions, dryRun bool) error {
 	t := a.newTree("copied")
 	if dryRun {
-		return t.run(ctx, src.String(), objectsBelow(ctx, from, src.key, false), func(_ context.Context, e treeEntry) (string, any, error) {
-			return dst.shown(e.name), removedView{dst.shown(e.name), dst.key + e.name}, nil
+		return t.run(ctx, src.String(), objectsBelow(ctx, from, src.Key, false), func(_ context.Context, e treeEntry) (string, any, error) {
+			return urlBelow(dst, e.name), removedView{urlBelow(dst, e.name), dst.Key + e.name}, nil
 		})
 	}
-	to, err := dst.open(ctx, a)
+	to, err := dst.Open(ctx, &a.Access)
 	if err != nil {
 		return err
 	}
 	defer to.Close()
-	if from.id() == to.id() && (strings.HasPrefix(src.key, dst.key) || strings.HasPrefix(dst.key, src.key)) {
+	if from.ID() == to.ID() && (strings.HasPrefix(src.Key, dst.Key) || strings.HasPrefix(dst.Key, src.Key)) {
 		return exit.Usagef("%s and %s overlap: one of them is inside the other", src, dst)
 	}
-	t.bodies = from.id() != to.id()
-	return t.run(ctx, src.String(), objectsBelow(ctx, from, src.key, false), func(ctx context.Context, e treeEntry) (string, any, error) {
-		key := dst.key + e.name
-		info, err := a.copyObject(ctx, from, src.key+e.name, to, key, opts)
-		return to.of(key), to.view(info), to.refused(err, key, opts)
+	t.bodies = from.ID() != to.ID()
+	return t.run(ctx, src.String(), objectsBelow(ctx, from, src.Key, false), func(ctx context.Context, e treeEntry) (string, any, error) {
+		key := dst.Key + e.name
+		info, err := a.copyObject(ctx, from, src.Key+e.name, to, key, opts)
+		return urlOf(to, key), objectViewOf(to, info), refusedWrite(to, err, key, opts)
 	})
 }
 
@@ -426,11 +427,11 @@ For a whole bucket add --all. If the bucket also contains locks, rm removes the 
 			if err != nil {
 				return err
 			}
-			return a.withBucket(cmd.Context(), at, func(ctx context.Context, b bucket) error {
+			return a.withBucket(cmd.Context(), at, func(ctx context.Context, b stores.Bucket) error {
 				if err := f.checkVersions(b, b); err != nil {
 					return err
 				}
-				return a.rm(ctx, b, at.key, opts)
+				return a.rm(ctx, b, at.Key, opts)
 			})
 		},
 	}
@@ -443,7 +444,7 @@ For a whole bucket add --all. If the bucket also contains locks, rm removes the 
 	return cmd
 }
 
-func (a *app) rm(ctx context.Context, b bucket, key string, opts *object.WriteOptions) error {
+func (a *app) rm(ctx context.Context, b stores.Bucket, key string, opts *object.WriteOptions) error {
 	nothing := false
 	if opts.IfMatch == "" {
 		_, err := b.Stat(ctx, key)
@@ -451,15 +452,15 @@ func (a *app) rm(ctx context.Context, b bucket, key string, opts *object.WriteOp
 	}
 	// Also where there is nothing: a fence leaves its mark, and --force removes one.
 	if err := b.Delete(ctx, key, opts); err != nil {
-		return b.refused(err, key, opts)
+		return refusedWrite(b, err, key, opts)
 	}
 	switch {
 	case nothing && opts.Fence != nil:
-		return exit.With(exit.NotFound, fmt.Errorf("there was no object %s; the mark of its fence still refuses lower tokens", b.of(key)))
+		return exit.With(exit.NotFound, fmt.Errorf("there was no object %s; the mark of its fence still refuses lower tokens", urlOf(b, key)))
 	case nothing:
-		return exit.With(exit.NotFound, fmt.Errorf("there was no object %s", b.of(key)))
+		return exit.With(exit.NotFound, fmt.Errorf("there was no object %s", urlOf(b, key)))
 	case a.JSON:
-		return a.PrintJSON(removedView{b.of(key), key})
+		return a.PrintJSON(removedView{urlOf(b, key), key})
 	}
 	return nil
 }
@@ -469,10 +470,10 @@ func (a *app) rmTree(ctx context.Context, raw string, opts *object.WriteOptions,
 	if err != nil {
 		return err
 	}
-	if at.key == "" && !all {
+	if at.Key == "" && !all {
 		return exit.Usagef("%s is a whole bucket: name a prefix, or add --all", at)
 	}
-	return a.withBucket(ctx, at, func(ctx context.Context, b bucket) error {
+	return a.withBucket(ctx, at, func(ctx context.Context, b stores.Bucket) error {
 		t := a.newTree("removed")
 		if dryRun {
 			t.done = "would be removed"
@@ -481,21 +482,21 @@ func (a *app) rmTree(ctx context.Context, raw string, opts *object.WriteOptions,
 				return err
 			}
 		}
-		return t.run(ctx, at.String(), objectsBelow(ctx, b, at.key, true), func(ctx context.Context, e treeEntry) (string, any, error) {
-			key := at.key + e.name
+		return t.run(ctx, at.String(), objectsBelow(ctx, b, at.Key, true), func(ctx context.Context, e treeEntry) (string, any, error) {
+			key := at.Key + e.name
 			var err error
 			if !dryRun {
-				err = b.refused(b.Delete(ctx, key, opts), key, opts)
+				err = refusedWrite(b, b.Delete(ctx, key, opts), key, opts)
 			}
-			return b.of(key), removedView{b.of(key), key}, err
+			return urlOf(b, key), removedView{urlOf(b, key), key}, err
 		})
 	})
 }
 
 // confirmTree counts the objects below a prefix, and asks whether they may be removed.
-func (a *app) confirmTree(ctx context.Context, t *tree, b bucket, at *objectURL) error {
+func (a *app) confirmTree(ctx context.Context, t *tree, b stores.Bucket, at *stores.ObjectURL) error {
 	n, size := 0, int64(0)
-	for info, err := range b.List(ctx, at.key, nil) {
+	for info, err := range b.List(ctx, at.Key, nil) {
 		if err != nil {
 			return err
 		}
@@ -531,10 +532,10 @@ func (a *app) lsObjects(ctx context.Context, raw string, recursive bool) error {
 	if err != nil {
 		return err
 	}
-	return a.withBucket(ctx, at, func(ctx context.Context, b bucket) error {
-		listing := b.ListDir(ctx, at.key)
+	return a.withBucket(ctx, at, func(ctx context.Context, b stores.Bucket) error {
+		listing := b.ListDir(ctx, at.Key)
 		if recursive {
-			listing = b.List(ctx, at.key, nil)
+			listing = b.List(ctx, at.Key, nil)
 		}
 		n := 0
 		for info, err := range listing {
@@ -544,11 +545,11 @@ func (a *app) lsObjects(ctx context.Context, raw string, recursive bool) error {
 			n++
 			switch deeper := !recursive && info.Version == ""; {
 			case deeper && a.JSON:
-				err = printable.JSON(a.Stdout).Encode(prefixView{b.of(info.Key), info.Key})
+				err = printable.JSON(a.Stdout).Encode(prefixView{urlOf(b, info.Key), info.Key})
 			case deeper:
 				_, err = fmt.Fprintf(a.Stdout, "-\t-\t-\t%s\n", printable.Text(info.Key))
 			default:
-				err = a.printListed(b.view(info))
+				err = a.printListed(objectViewOf(b, info))
 			}
 			if err != nil {
 				return err

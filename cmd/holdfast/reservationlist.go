@@ -11,6 +11,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/cmd/internal/exit"
 	"github.com/holdfast-go/holdfast/cmd/internal/printable"
+	"github.com/holdfast-go/holdfast/cmd/internal/stores"
 	"github.com/holdfast-go/holdfast/compat/reserve"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -65,18 +66,18 @@ the table.`,
   holdfast object reservations 's3://data/orders/?reserve=dynamodb://locks' --all --json`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			at, err := a.parseObject(args[0], false)
+			at, err := a.ParseObject(args[0], false)
 			if err != nil {
 				return err
 			}
 			ctx, stop := untilInterrupted(cmd.Context())
 			defer stop()
-			r, err := at.untriedReservations(ctx, a)
+			r, err := at.UntriedReservations(ctx, &a.Access)
 			if err != nil {
 				return err
 			}
 			if r == nil {
-				return exit.Usagef("the URL %s does not name a table of reservations: add %s=dynamodb://TABLE or %s=dynamo:TABLE", at, paramReserve, paramConditionalPut)
+				return exit.Usagef("the URL %s does not name a table of reservations: add %s=dynamodb://TABLE or %s=dynamo:TABLE", at, stores.ParamReserve, stores.ParamConditionalPut)
 			}
 			defer r.Close()
 			var bad error
@@ -87,8 +88,8 @@ the table.`,
 					a.Warnf("%v", err)
 				case err != nil:
 					return stoppedBy(ctx, err)
-				case strings.HasPrefix(s.Key, at.key) && (s.Live || all):
-					if err := a.printReservation(viewReservation(r.name, s)); err != nil {
+				case strings.HasPrefix(s.Key, at.Key) && (s.Live || all):
+					if err := a.printReservation(viewReservation(r.Name, s)); err != nil {
 						return err
 					}
 				}

@@ -43,7 +43,7 @@ func (a *app) resize(ctx context.Context, name string, slots int) error {
 	if err := checkLockName(name); err != nil {
 		return err
 	}
-	client, st, err := a.client(ctx, a.storeURL, &leaseFlags{})
+	client, st, err := a.client(ctx, a.StoreURL, &leaseFlags{})
 	if err != nil {
 		return err
 	}
@@ -53,8 +53,8 @@ func (a *app) resize(ctx context.Context, name string, slots int) error {
 		return err
 	}
 	if a.JSON {
-		return a.PrintJSON(viewOf(client, lease.Info{Record: rec}, st.url))
+		return a.PrintJSON(viewOf(client, lease.Info{Record: rec}, st.URL))
 	}
-	a.Notef("lock %q on %s has %d slots, of which %s held", name, st.url, rec.Slots, areOf(len(rec.Holders)))
+	a.Notef("lock %q on %s has %d slots, of which %s held", name, st.URL, rec.Slots, areOf(len(rec.Holders)))
 	return nil
 }

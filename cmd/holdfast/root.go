@@ -10,46 +10,36 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/holdfast-go/holdfast/cmd/internal/exit"
 	"github.com/holdfast-go/holdfast/cmd/internal/output"
+	"github.com/holdfast-go/holdfast/cmd/internal/stores"
 	"github.com/holdfast-go/holdfast/lease"
 	"github.com/holdfast-go/holdfast/store"
 )
 
 // app is one invocation of the command: what all subcommands share.
 type app struct {
-	output.Printer
-	stdin         io.Reader
-	root          *cobra.Command
-	args          []string
-	started       bool   // the command line was accepted
-	path          string // of the command: "holdfast checkpoint get"
-	storeGiven    bool   // --store is on the command line
-	storeErr      error  // why no store can be named
-	storeChosen   bool   // --store or its variable names the store: it is not the default
-	fileEmpty     bool   // like storeEmpty, for the --file of checkpoint
-	alsoEmpty     bool   // like storeEmpty, for the --also-store of run
-	storeEmpty    bool   // --store, or its variable, is set but empty: an unset secret, say
-	makes         making
-	onlyReads     bool // the command only shows what is there
-	reportedState sync.Once
-	helpErr       error // what help was asked of does not exist
-
-	// Global flags.
-	storeURL string
-	opened   string // the store that was opened last, as people write it, without parameters
-	verbose  bool
+	stores.Access
+	stdin       io.Reader
+	root        *cobra.Command
+	args        []string
+	started     bool   // the command line was accepted
+	path        string // of the command: "holdfast checkpoint get"
+	storeGiven  bool   // --store is on the command line
+	storeChosen bool   // --store or its variable names the store: it is not the default
+	fileEmpty   bool   // like storeEmpty, for the --file of checkpoint
+	alsoEmpty   bool   // like storeEmpty, for the --also-store of run
+	helpErr     error  // what help was asked of does not exist
 }
 
 // execute runs the command line and returns the exit status.
 func execute(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	log.SetOutput(io.Discard) // net/http logs what unknown servers send
-	a := &app{args: args, stdin: stdin, Printer: output.Printer{Stdout: stdout, Stderr: stderr}}
+	a := &app{args: args, stdin: stdin, Access: stores.Access{Printer: output.Printer{Stdout: stdout, Stderr: stderr}}}
 	a.root = a.command()
 	a.root.SetArgs(args)
 	a.root.SetIn(stdin)
@@ -87,10 +77,10 @@ func execute(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 // have named the wrong one.
 func (a *app) where(err error) string {
 	of := errors.Is(err, store.ErrNotFound) || errors.Is(err, lease.ErrNoLeader) || errors.Is(err, store.ErrDenied)
-	if !of || a.opened == "" || output.NamesStore(err) || strings.Contains(err.Error(), escaped(a.opened)) {
+	if !of || a.Opened == "" || output.NamesStore(err) || strings.Contains(err.Error(), stores.Escaped(a.Opened)) {
 		return ""
 	}
-	return " on " + a.opened
+	return " on " + a.Opened
 }
 
 const (
@@ -115,9 +105,9 @@ func (a *app) command() *cobra.Command {
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
 			a.started = true
 			a.storeGiven = cmd.Flags().Changed("store")
-			a.storeEmpty = emptyFlag(cmd.Flags(), "store")
+			a.StoreEmpty = emptyFlag(cmd.Flags(), "store")
 			a.path = cmd.CommandPath()
-			a.makes, a.onlyReads = makes[a.path], reads[a.path]
+			a.Makes, a.OnlyReads = makes[a.path], reads[a.path]
 			a.fileEmpty, a.alsoEmpty = emptyFlag(cmd.Flags(), "file"), emptyFlag(cmd.Flags(), "also-store")
 			if err := a.checkVariables(); err != nil {
 				return err
@@ -135,10 +125,10 @@ func (a *app) command() *cobra.Command {
 	root.SetUsageFunc(showUsage)
 	root.SetVersionTemplate("{{.Version}}\n")
 	flags := root.PersistentFlags()
-	flags.StringVar(&a.storeURL, "store", "", "URL or name of the store, such as s3://BUCKET/PREFIX (see holdfast help stores)")
+	flags.StringVar(&a.StoreURL, "store", "", "URL or name of the store, such as s3://BUCKET/PREFIX (see holdfast help stores)")
 	flags.BoolVar(&a.JSON, "json", false, "print results as JSON; also print messages and errors as JSON on stderr, one object per line")
 	flags.BoolVarP(&a.Quiet, "quiet", "q", false, "print only results and errors; also omit the error that another holder has the lock")
-	flags.BoolVarP(&a.verbose, "verbose", "v", false, "also print each event of a lease, such as a renewal")
+	flags.BoolVarP(&a.Verbose, "verbose", "v", false, "also print each event of a lease, such as a renewal")
 	root.AddGroup(&cobra.Group{ID: groupLocks, Title: "Locks:"}, &cobra.Group{ID: groupObjects, Title: "Objects:"}, &cobra.Group{ID: groupCheckpoints, Title: "Checkpoints:"}, &cobra.Group{ID: groupStore, Title: "Stores:"})
 	makers := a.makers()
 	if m := makers[firstCommand(a.args)]; m != nil {
@@ -220,20 +210,20 @@ func firstCommand(args []string) string {
 // resolveStore replaces the name of a store by its URL. If no store is given, it uses the
 // default one of holdfast.conf.
 func (a *app) resolveStore() {
-	a.storeChosen = a.storeURL != ""
-	if a.storeURL == "" && a.storeEmpty {
+	a.storeChosen = a.StoreURL != ""
+	if a.StoreURL == "" && a.StoreEmpty {
 		return // a command that needs the store reports this error
 	}
-	url, err := a.named(a.storeURL)
+	url, err := a.Named(a.StoreURL)
 	if err != nil {
-		a.storeErr = err
+		a.StoreErr = err
 		return
 	}
-	a.storeURL = url
+	a.StoreURL = url
 }
 
 // ownVariables are the variables that belong to no flag.
-var ownVariables = []string{lockVariable, tokenVariable, locksVariable, slotVariable, hookVariable, configVariable}
+var ownVariables = []string{lockVariable, tokenVariable, locksVariable, slotVariable, hookVariable, stores.ConfigVariable}
 
 // flagVariables are the variables that set flags, by the name of the flag: of those whose value is
 // the same for all commands of a crontab, a unit or a container. A flag that says what one command
@@ -270,19 +260,19 @@ func (a *app) checkVariables() error {
 			flags = flagNames((&app{}).command())
 		}
 		flag := strings.ToLower(strings.ReplaceAll(strings.TrimPrefix(name, "HOLDFAST_"), "_", "-"))
-		meant := cmp.Or(variableOf(flag), nearest(name, known))
+		meant := cmp.Or(variableOf(flag), output.Nearest(name, known))
 		if strings.HasPrefix(name, variableOf("store")) {
 			meant = variableOf("store")
 		}
 		_, store := os.LookupEnv(variableOf("store"))
-		_, config := os.LookupEnv(configVariable)
+		_, config := os.LookupEnv(stores.ConfigVariable)
 		switch {
-		case !a.storeGiven && !store && (meant == variableOf("store") || meant == configVariable && !config):
-			return exit.Usagef("%s is not a variable of holdfast, and no store is named%s", name, didYouMean(meant))
+		case !a.storeGiven && !store && (meant == variableOf("store") || meant == stores.ConfigVariable && !config):
+			return exit.Usagef("%s is not a variable of holdfast, and no store is named%s", name, output.DidYouMean(meant))
 		case variableOf(flag) == "" && slices.Contains(flags, flag):
 			a.Notef("%s is not a variable of holdfast, and is ignored: write --%s on the command line", name, flag)
 		default:
-			a.Notef("%s is not a variable of holdfast, and is ignored (see holdfast help environment)%s", name, didYouMean(meant))
+			a.Notef("%s is not a variable of holdfast, and is ignored (see holdfast help environment)%s", name, output.DidYouMean(meant))
 		}
 	}
 	return nil

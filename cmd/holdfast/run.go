@@ -125,7 +125,7 @@ func (f *runFlags) check(names, argv []string) error {
 	case len(names) == 0:
 		return exit.Usagef("name the lock: holdfast run NAME -- COMMAND")
 	case len(argv) == 0:
-		return exit.Usagef("name the command: holdfast run %s -- COMMAND", quoteArg(echoed(names[0])))
+		return exit.Usagef("name the command: holdfast run %s -- COMMAND", output.Quote(echoed(names[0])))
 	case f.shared.Shared && f.shared.Slots != 0:
 		return exit.Usagef("--shared and --slots exclude each other")
 	case f.inSession() && (f.minInterval != 0 || f.per != ""):
@@ -333,11 +333,11 @@ func (a *app) handles(ctx context.Context, f *runFlags, names []string) (handles
 		return nil, nil, nil, exit.Usagef("--also-store is empty: name a store, or remove the flag")
 	}
 	for i, also := range f.also {
-		if f.also[i], err = a.named(also); err != nil {
+		if f.also[i], err = a.Named(also); err != nil {
 			return nil, nil, nil, err
 		}
 	}
-	for _, url := range append([]string{a.storeURL}, f.also...) {
+	for _, url := range append([]string{a.StoreURL}, f.also...) {
 		f.leaseFlags.minInterval = f.minInterval
 		client, st, err := a.client(ctx, url, &f.leaseFlags)
 		if err != nil {
@@ -345,18 +345,18 @@ func (a *app) handles(ctx context.Context, f *runFlags, names []string) (handles
 		}
 		all = append(all, openClient{client, st})
 		for _, other := range all[:len(all)-1] {
-			if other.st.url == st.url {
-				return nil, all, nil, exit.Usagef("--also-store names the store %s, which --store already names", st.url)
+			if other.st.URL == st.URL {
+				return nil, all, nil, exit.Usagef("--also-store names the store %s, which --store already names", st.URL)
 			}
 		}
 		if p, ok := store.As[presenceFiler](st.Store); ok {
 			presence = append(presence, p)
 		}
 		for _, name := range names {
-			if err := heldAround(ctx, client, inherited, st.url, name); err != nil {
+			if err := heldAround(ctx, client, inherited, st.URL, name); err != nil {
 				return nil, all, nil, err
 			}
-			h := &openedStore{client: client, store: st.Store, url: st.url, again: st.again}
+			h := &openedStore{client: client, store: st.Store, url: st.URL, again: st.Again}
 			if f.inSession() {
 				h.open = func(ctx context.Context, open map[*lease.Client]*lease.Session) (err error) {
 					if open[client] == nil {
@@ -427,7 +427,7 @@ func (a *app) acquire(ctx context.Context, f *runFlags, handles []*openedStore, 
 	if f.wait == 0 {
 		take = lease.TryAcquireAll
 	}
-	return a.awaited(ctx, f, stores(handles), signals, func(ctx context.Context) (*lease.GuardSet, error) {
+	return a.awaited(ctx, f, storesOf(handles), signals, func(ctx context.Context) (*lease.GuardSet, error) {
 		sessions := map[*lease.Client]*lease.Session{}
 		plain := make([]*lease.Handle, len(handles))
 		for i, h := range handles {
@@ -502,8 +502,8 @@ func (e *waitedError) Is(target error) bool {
 	return target == context.DeadlineExceeded || target == store.ErrUnavailable
 }
 
-// stores returns the URLs of the stores of locks.
-func stores(handles []*openedStore) (all []string) {
+// storesOf returns the URLs of the stores of locks.
+func storesOf(handles []*openedStore) (all []string) {
 	for _, h := range handles {
 		if !slices.Contains(all, h.url) {
 			all = append(all, h.url)
@@ -545,14 +545,6 @@ func leftRunning(ctx context.Context, st store.Store, r lease.Record) string {
 		return ""
 	}
 	return (&lockView{Liveness: "orphans", Orphans: pids}).explained()
-}
-
-// quoteArg quotes s for a shell, if s needs that.
-func quoteArg(s string) string {
-	if s != "" && strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./:+@%=,") == "" {
-		return s
-	}
-	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
 // urls returns a function that returns the URL of a guard's store.

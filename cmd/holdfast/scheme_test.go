@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"strings"
 	"testing"
+
+	"github.com/holdfast-go/holdfast/cmd/internal/stores"
 )
 
 // TestSchemes walks the table of the kinds of stores: help, completion and messages list each kind,
@@ -17,38 +19,38 @@ func TestSchemes(t *testing.T) {
 		return out.String()
 	}
 	help, objectHelp := said("help", "stores"), said("help", "object-urls")
-	stores, objects := said("__completeNoDesc", "ls", "--store", ""), said("__completeNoDesc", "get", "")
+	storeStarts, objectStarts := said("__completeNoDesc", "ls", "--store", ""), said("__completeNoDesc", "get", "")
 	unknown := said("--store", "nosuch://x", "ls")
 	noObject, noTable := said("get", "dynamodb://x/y", "-"), said("item", "ls", "--bucket", "file:b", "--table", "s3://x")
-	for _, s := range schemes() {
-		if s.what == "" || s.parameters == "" || s.open == nil || (s.openBucket == nil) != (s.objectForm == "") || (s.tables == nil) != (s.tableForm == "") {
-			t.Errorf("%s: the scheme is not complete: %+v", s.name, s)
+	for _, s := range stores.Schemes() {
+		if s.What == "" || s.Parameters == "" || s.Open == nil || (s.OpenBucket == nil) != (s.ObjectForm == "") || (s.Tables == nil) != (s.TableForm == "") {
+			t.Errorf("%s: the scheme is not complete: %+v", s.Name, s)
 		}
-		if !strings.Contains(help, "  "+s.form+" ") || !strings.Contains(help, "\n  "+s.name+":") {
-			t.Errorf("holdfast help stores does not explain %s", s.form)
+		if !strings.Contains(help, "  "+s.Form+" ") || !strings.Contains(help, "\n  "+s.Name+":") {
+			t.Errorf("holdfast help stores does not explain %s", s.Form)
 		}
-		for place, text := range map[string]string{"the completion of --store": stores, "the message on an unknown kind": unknown} {
-			if !strings.Contains(text, s.begins()) {
-				t.Errorf("%s lacks %s: %s", place, s.begins(), text)
+		for place, text := range map[string]string{"the completion of --store": storeStarts, "the message on an unknown kind": unknown} {
+			if !strings.Contains(text, s.Begins()) {
+				t.Errorf("%s lacks %s: %s", place, s.Begins(), text)
 			}
 		}
-		if offered := strings.Contains("\n"+objects, "\n"+s.begins()+"\n"); offered != (s.openBucket != nil) || !strings.Contains(objectHelp, s.objectForm) || !strings.Contains(noObject, s.objectForm) {
-			t.Errorf("%s: objects in completion, help or message: %s%s", s.name, objects, noObject)
+		if offered := strings.Contains("\n"+objectStarts, "\n"+s.Begins()+"\n"); offered != (s.OpenBucket != nil) || !strings.Contains(objectHelp, s.ObjectForm) || !strings.Contains(noObject, s.ObjectForm) {
+			t.Errorf("%s: objects in completion, help or message: %s%s", s.Name, objectStarts, noObject)
 		}
-		if !strings.Contains(noTable, s.tableForm) {
-			t.Errorf("the message on tables lacks %s: %s", s.tableForm, noTable)
+		if !strings.Contains(noTable, s.TableForm) {
+			t.Errorf("the message on tables lacks %s: %s", s.TableForm, noTable)
 		}
 		// Each kind knows its parameters, and refuses this one.
-		url := s.begins() + "place/x?nosuch=1"
+		url := s.Begins() + "place/x?nosuch=1"
 		for _, command := range []string{"ls", "init", "doctor", "bench"} {
 			if text := said("--store", url, command); !strings.Contains(text, "nosuch") {
 				t.Errorf("%s on %s: %s", command, url, text)
 			}
 		}
-		if text := said("item", "init", "--table", url); strings.Contains(text, "cannot keep items") != (s.tables == nil) {
+		if text := said("item", "init", "--table", url); strings.Contains(text, "cannot keep items") != (s.Tables == nil) {
 			t.Errorf("item init on %s: %s", url, text)
 		}
-		if text := said("get", url, "-"); strings.Contains(text, "cannot store objects") != (s.openBucket == nil) {
+		if text := said("get", url, "-"); strings.Contains(text, "cannot store objects") != (s.OpenBucket == nil) {
 			t.Errorf("get of %s: %s", url, text)
 		}
 	}

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/holdfast-go/holdfast/cmd/internal/stores"
 )
 
 // programs are what this test binary is under other names.
@@ -40,7 +42,7 @@ type apart struct{ *testing.M }
 // Run runs the tests, and then checks that the user's own state is as it was. On a machine
 // of CI nothing else uses that state; elsewhere the user may have run holdfast meanwhile.
 func (a apart) Run() int {
-	own, err := defaultDir()
+	own, err := stores.DefaultDir()
 	if err != nil {
 		own = "" // a user without a home has no state
 	}
@@ -51,7 +53,7 @@ func (a apart) Run() int {
 		return 1
 	}
 	defer os.RemoveAll(dir)
-	rootState = filepath.Join(dir, "holdfast")
+	stores.RootState = filepath.Join(dir, "holdfast")
 	os.Setenv("XDG_STATE_HOME", dir)
 	status := a.M.Run()
 	for path, at := range filesBelow(own) {
@@ -86,10 +88,10 @@ func ownState(t *testing.T, dir string) string {
 	t.Helper()
 	t.Setenv("HOME", dir)
 	t.Setenv("XDG_STATE_HOME", dir)
-	was := rootState
-	t.Cleanup(func() { rootState = was })
-	rootState = filepath.Join(dir, "holdfast")
-	return rootState
+	was := stores.RootState
+	t.Cleanup(func() { stores.RootState = was })
+	stores.RootState = filepath.Join(dir, "holdfast")
+	return stores.RootState
 }
 
 // holdfast is the command, with root's state next to the program: each test that has a
@@ -99,7 +101,7 @@ func holdfast() {
 	if err != nil {
 		panic(err)
 	}
-	rootState = filepath.Join(filepath.Dir(self), "root-state")
+	stores.RootState = filepath.Join(filepath.Dir(self), "root-state")
 	main()
 }
 

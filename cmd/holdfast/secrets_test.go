@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/holdfast-go/holdfast/cmd/internal/exit"
+	"github.com/holdfast-go/holdfast/cmd/internal/stores"
 )
 
 // secretForms are the places of a store's URL in which a password, or another secret,
@@ -90,7 +91,7 @@ func TestSecretsInURLs(t *testing.T) {
 				{"ls"}, {"ls", "--json"}, {"show", "x", "--json"}, {"run", "-n", "x", "--", "true"}, {"run", "x", "-v", "-w", "100ms", "--report", "r.json", "--", "true"},
 				{"lock", "-n", "x"}, {"hold", "-n", "x"}, {"doctor"}, {"doctor", "--json"}, {"init"}, {"bench"}, {"checkpoint", "get", "x"}, {"__complete", "show", ""},
 			}
-			if schemeOf(scheme) == nil {
+			if stores.SchemeOf(scheme) == nil {
 				lines = lines[:3] // all ask the same
 			}
 			for _, args := range lines {
@@ -139,7 +140,7 @@ func TestSecretsInPartsOfURLs(t *testing.T) {
 	parameters := append([]string{
 		"table", "prefix", "network", "unsafe", "endpoint", "region", "profile", "anonymous", "fips", "dualstack", "path_style", "timeout",
 		"settle_delay", "put_lifetime", "sse", "sse_key", "acl", "checksums", "password", "passfile", "unknown",
-	}, postgresParameters...)
+	}, stores.PostgresParameters...)
 	refused := func(raw string) {
 		t.Helper()
 		for _, args := range [][]string{{"ls"}, {"run", "-n", "x", "--json", "--", "true"}} {
@@ -150,10 +151,10 @@ func TestSecretsInPartsOfURLs(t *testing.T) {
 			}
 		}
 	}
-	for _, s := range schemes() {
+	for _, s := range stores.Schemes() {
 		for _, parameter := range parameters {
 			for _, value := range []string{"u:PASSWORD@127.0.0.1", "http://u:PASSWORD@127.0.0.1", "u:PASSWORD@"} {
-				refused(s.name + "://127.0.0.1:1/d?" + parameter + "=" + url.QueryEscape(strings.ReplaceAll(value, "PASSWORD", password)))
+				refused(s.Name + "://127.0.0.1:1/d?" + parameter + "=" + url.QueryEscape(strings.ReplaceAll(value, "PASSWORD", password)))
 			}
 		}
 	}
@@ -177,7 +178,7 @@ func TestSecretsInPartsOfURLs(t *testing.T) {
 func TestParsedStoreHoldsNoSecret(t *testing.T) {
 	a := &app{}
 	for _, raw := range []string{"file:/x?network=allow", "s3://b/p?endpoint=" + url.QueryEscape("http://localhost:9000"), "dynamodb://t/p?region=r", "s3+versioned://b"} {
-		u, err := a.parseStore(raw)
+		u, err := a.ParseStore(raw)
 		if err != nil || u.User != nil || u.Fragment != "" {
 			t.Errorf("%s: %v, %v", raw, u, err)
 		}

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/holdfast-go/holdfast/cmd/internal/exit"
+	"github.com/holdfast-go/holdfast/cmd/internal/stores"
 	"github.com/holdfast-go/holdfast/internal/suitetest"
 )
 
@@ -190,7 +191,7 @@ func TestPathsWithAnyCharacters(t *testing.T) {
 		})
 	}
 	for _, shown := range []string{"postgres://db:5432/a%41/b", "postgres://db/app", "postgres:///app", "file:/a b", "sqlite:/%?"} {
-		u, err := url.Parse(escaped(shown))
+		u, err := url.Parse(stores.Escaped(shown))
 		if err != nil || u.Scheme+":"+strings.TrimSuffix("//"+u.Host, map[bool]string{true: "//"}[u.Scheme != "postgres"])+u.Path != shown {
 			t.Errorf("%s: %s, %v", shown, u, err)
 		}

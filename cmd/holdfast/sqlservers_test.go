@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/holdfast-go/holdfast/cmd/internal/output"
+	"github.com/holdfast-go/holdfast/cmd/internal/stores"
 )
 
 // postgresServer answers each connection by f, after it has refused encryption and read
@@ -161,8 +162,8 @@ func TestPostgresPasswordInTheClear(t *testing.T) {
 	} {
 		t.Setenv("PGPASSWORD", c.password)
 		var told bytes.Buffer
-		a := &app{Printer: output.Printer{Stderr: &told}}
-		st, err := a.openURL(t.Context(), "postgres://"+c.address)
+		a := &app{Access: stores.Access{Printer: output.Printer{Stderr: &told}}}
+		st, err := a.OpenURL(t.Context(), "postgres://"+c.address)
 		if err != nil {
 			t.Errorf("%s: %v", c.address, err)
 			continue

@@ -2,7 +2,6 @@ package main
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -10,6 +9,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/holdfast-go/holdfast/cmd/internal/exit"
+	"github.com/holdfast-go/holdfast/cmd/internal/output"
 )
 
 // synonyms are what other programs call commands, with what they are called here, the best
@@ -41,13 +41,13 @@ func knownCommand(cmd *cobra.Command, args []string) error {
 	if strings.ContainsAny(name, ":@?#=%") {
 		name = "..." // a store in the wrong place; its URL may hold a password
 	}
-	meant := nearest(args[0], known)
+	meant := output.Nearest(args[0], known)
 	for _, word := range synonyms[args[0]] {
 		if first, _, _ := strings.Cut(word, " "); slices.Contains(known, first) {
 			meant = word
 		}
 	}
-	return exit.Usagef("unknown command %q (see %s --help)%s", name, cmd.CommandPath(), didYouMean(meant))
+	return exit.Usagef("unknown command %q (see %s --help)%s", name, cmd.CommandPath(), output.DidYouMean(meant))
 }
 
 // wrongFlag is the error for a flag that could not be parsed. For an unknown flag it says
@@ -68,11 +68,11 @@ func (a *app) wrongFlag(cmd *cobra.Command, err error) error {
 	})
 	meant := ""
 	if name := unknown.GetSpecifiedName(); len(name) > 1 {
-		if meant = nearest(name, known); meant != "" {
+		if meant = output.Nearest(name, known); meant != "" {
 			meant = "--" + meant
 		}
 	}
-	hint := didYouMean(meant)
+	hint := output.DidYouMean(meant)
 	if meant == "" && strings.Contains(cmd.Use, " -- ") && !slices.Contains(a.args, "--") {
 		hint = "; put -- before the command"
 	}
@@ -84,7 +84,7 @@ func (a *app) wrongFlag(cmd *cobra.Command, err error) error {
 func noDash(cmd *cobra.Command, args []string) error {
 	words := []string{"NAME", "COMMAND"}
 	for i := range min(len(args), len(words)) {
-		words[i] = quoteArg(echoed(args[i]))
+		words[i] = output.Quote(echoed(args[i]))
 	}
 	if len(args) > len(words) {
 		words = append(words, "...")
@@ -128,7 +128,7 @@ func wrongArguments(cmd *cobra.Command, args []string) error {
 // missingFlag is the error for a command line that lacks a flag, or gives its value as an
 // argument. It says which line to write. It repeats no argument that may hold a password.
 func missingFlag(cmd *cobra.Command, flag, name, value string) error {
-	return exit.Usagef("--%s is missing: %s %s --%s %s", flag, cmd.CommandPath(), quoteArg(echoed(name)), flag, quoteArg(echoed(value)))
+	return exit.Usagef("--%s is missing: %s %s --%s %s", flag, cmd.CommandPath(), output.Quote(echoed(name)), flag, output.Quote(echoed(value)))
 }
 
 // echoed returns an argument for a message; dots for one that may hold a password, or is long.
@@ -159,54 +159,4 @@ func argumentsOf(use string) (names []string, needed int) {
 		}
 	}
 	return names, needed
-}
-
-func didYouMean(word string) string {
-	if word == "" {
-		return ""
-	}
-	return fmt.Sprintf(". Did you mean %q?", word)
-}
-
-// nearest returns the word that the user most likely meant: one that begins with the typed
-// text, or the nearest one that differs in at most two letters. It is empty if there is
-// none.
-func nearest(typed string, words []string) string {
-	best, least := "", 3
-	for _, word := range words {
-		d := distance(typed, word)
-		if len(typed) > 1 && strings.HasPrefix(word, typed) {
-			d = min(d, 1)
-		}
-		if d < least && d < len(word) {
-			best, least = word, d
-		}
-	}
-	return best
-}
-
-// distance counts the changes that make b out of a: insert, remove or replace a letter, or
-// swap two neighbours.
-func distance(a, b string) int {
-	rows := make([][]int, len(a)+1)
-	for i := range rows {
-		rows[i] = make([]int, len(b)+1)
-		rows[i][0] = i
-	}
-	for j := range rows[0] {
-		rows[0][j] = j
-	}
-	for i := 1; i <= len(a); i++ {
-		for j := 1; j <= len(b); j++ {
-			change := 1
-			if a[i-1] == b[j-1] {
-				change = 0
-			}
-			rows[i][j] = min(rows[i-1][j]+1, rows[i][j-1]+1, rows[i-1][j-1]+change)
-			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
-				rows[i][j] = min(rows[i][j], rows[i-2][j-2]+1)
-			}
-		}
-	}
-	return rows[len(a)][len(b)]
 }

@@ -74,7 +74,7 @@ also removes the test data of a "bench" or "doctor" that was killed.`,
 }
 
 func (a *app) sweepLocks(ctx context.Context, prefix string, olderThan time.Duration, dryRun bool) error {
-	client, st, err := a.client(ctx, a.storeURL, &leaseFlags{})
+	client, st, err := a.client(ctx, a.StoreURL, &leaseFlags{})
 	if err != nil {
 		return err
 	}
@@ -98,7 +98,7 @@ func (a *app) sweepLocks(ctx context.Context, prefix string, olderThan time.Dura
 	progress("")
 	slices.Sort(gone)
 	if a.JSON {
-		if printErr := a.PrintJSON(map[string]any{"removed": gone, "dry_run": dryRun, "store": st.url}); printErr != nil {
+		if printErr := a.PrintJSON(map[string]any{"removed": gone, "dry_run": dryRun, "store": st.URL}); printErr != nil {
 			return printErr
 		}
 	} else {
@@ -124,14 +124,14 @@ func (a *app) sweepLocks(ctx context.Context, prefix string, olderThan time.Dura
 			return err
 		}
 		if left > 0 {
-			a.Notef("%d records of a killed bench or doctor are on %s%s", left, st.url, map[bool]string{false: ", and removed"}[dryRun])
+			a.Notef("%d records of a killed bench or doctor are on %s%s", left, st.URL, map[bool]string{false: ", and removed"}[dryRun])
 		}
 	}
 	verb := "removed"
 	if dryRun {
 		verb = "would be removed"
 	}
-	a.Notef("%d locks %s from %s", removed, verb, st.url)
+	a.Notef("%d locks %s from %s", removed, verb, st.URL)
 	return nil
 }
 
@@ -144,7 +144,7 @@ func (a *app) sweepTrials(ctx context.Context, st store.Store, before time.Time,
 			return n, err
 		}
 	}
-	u, err := a.parseStore(a.storeURL)
+	u, err := a.ParseStore(a.StoreURL)
 	if err != nil {
 		return n, err
 	}

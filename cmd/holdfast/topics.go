@@ -2,6 +2,8 @@ package main
 
 import (
 	"github.com/spf13/cobra"
+
+	"github.com/holdfast-go/holdfast/cmd/internal/stores"
 )
 
 // topic is a page of help that belongs to no command. It is also a page of the manual.
@@ -41,7 +43,7 @@ func topics(root *cobra.Command) []topic {
 func storesTopic() string {
 	return `Name a store by --store or HOLDFAST_STORE. The value is a URL, or a name from holdfast.conf.
 
-` + storeForms() + `
+` + stores.StoreForms() + `
 If you name no store, root uses file:/var/lib/holdfast. Each other user uses
 file:~/.local/state/holdfast (or a directory below XDG_STATE_HOME, if that is set). Two users
 exclude each other only if both use the same store. To give all users the same store, name it in
@@ -49,7 +51,7 @@ exclude each other only if both use the same store. To give all users the same s
 
 Parameters follow the URL, for example s3://locks/prod?region=eu-central-1.
 
-` + storeParameters() + `
+` + stores.StoreParameters() + `
 Holdfast reads AWS credentials from the same places as the AWS command, and never from the URL.
 "holdfast help object-urls" lists more parameters for objects and commit logs. "holdfast help
 permissions" lists the rights. "holdfast doctor" tests whether leases are safe on a store.`

@@ -16,6 +16,7 @@ import (
 	"github.com/holdfast-go/holdfast/aws/awstest"
 	"github.com/holdfast-go/holdfast/aws/s3bucket"
 	"github.com/holdfast-go/holdfast/cmd/internal/output"
+	"github.com/holdfast-go/holdfast/cmd/internal/stores"
 	"github.com/holdfast-go/holdfast/object"
 	"github.com/holdfast-go/holdfast/object/membucket"
 	"github.com/holdfast-go/holdfast/store"
@@ -127,9 +128,9 @@ func TestGetGoesOn(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				a := &app{Printer: output.Printer{Stdout: io.Discard, Stderr: io.Discard}}
+				a := &app{Access: stores.Access{Printer: output.Printer{Stdout: io.Discard, Stderr: io.Discard}}}
 				get := func() error {
-					return a.get(t.Context(), bucket{Client: client}, "k", object.GetOptions{}, file, true)
+					return a.get(t.Context(), stores.Bucket{Client: client}, "k", object.GetOptions{}, file, true)
 				}
 				if err := os.WriteFile(file, []byte("old"), 0o640); err != nil {
 					t.Fatal(err)
@@ -224,14 +225,14 @@ func TestPutGoesOn(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			a := &app{Printer: output.Printer{Stdout: io.Discard, Stderr: io.Discard}}
+			a := &app{Access: stores.Access{Printer: output.Printer{Stdout: io.Discard, Stderr: io.Discard}}}
 			put := func() error {
 				src, err := a.openSource(t.Context(), file, -1)
 				if err != nil {
 					return err
 				}
 				defer src.Close()
-				_, err = a.upload(t.Context(), bucket{Client: client}, "k", src, &object.WriteOptions{Length: src.size}, nil)
+				_, err = a.upload(t.Context(), stores.Bucket{Client: client}, "k", src, &object.WriteOptions{Length: src.size}, nil)
 				return err
 			}
 			stand.AddWhen(func(r awstest.Request) bool { return r.Op == "UploadPart" }, 3, 1, awstest.Fault{Status: 403, Code: "AccessDenied"})
@@ -316,9 +317,9 @@ func TestGetBeginsAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 		b.times = c.times
-		a := &app{Printer: output.Printer{Stdout: io.Discard, Stderr: io.Discard}}
+		a := &app{Access: stores.Access{Printer: output.Printer{Stdout: io.Discard, Stderr: io.Discard}}}
 		file := filepath.Join(t.TempDir(), "file")
-		err = a.get(t.Context(), bucket{Client: client}, "k", object.GetOptions{}, file, true)
+		err = a.get(t.Context(), stores.Bucket{Client: client}, "k", object.GetOptions{}, file, true)
 		got, readErr := os.ReadFile(file)
 		if c.fails != errors.Is(err, store.ErrConflict) || !c.fails && (err != nil || !bytes.Equal(got, b.body)) || c.fails && readErr == nil || b.begun != c.begun {
 			t.Errorf("replaced %d times: %v, begun %d times; the file has %d bytes, %v", c.times, err, b.begun, len(got), readErr)
@@ -327,7 +328,7 @@ func TestGetBeginsAgain(t *testing.T) {
 			continue
 		}
 		b.begun = 0
-		if err := a.get(t.Context(), bucket{Client: client}, "k", object.GetOptions{IfMatch: first.Version}, file, true); !errors.Is(err, store.ErrConflict) || b.begun != 0 {
+		if err := a.get(t.Context(), stores.Bucket{Client: client}, "k", object.GetOptions{IfMatch: first.Version}, file, true); !errors.Is(err, store.ErrConflict) || b.begun != 0 {
 			t.Errorf("of a version that was replaced: %v", err)
 		}
 	}

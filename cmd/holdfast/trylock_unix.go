@@ -13,9 +13,3 @@ import (
 func tryLock(f *os.File) bool {
 	return !errors.Is(syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB), syscall.EWOULDBLOCK)
 }
-
-// canRead reports whether this user may read a file, and may if there is none. It does not open the file.
-func canRead(path string) bool {
-	const read = 4 // R_OK
-	return !errors.Is(syscall.Access(path, read), syscall.EACCES)
-}

@@ -29,13 +29,13 @@ const (
 // shows every event. It calls holders with a record to learn the name of its holder.
 func (a *app) waitingLine(url string, f *leaseFlags, holders func(lease.Record) string) func(lease.Event) {
 	return func(e lease.Event) {
-		if a.verbose {
+		if a.Verbose {
 			e.Holder = holders(lease.Record{Holder: e.Holder})
 		}
 		switch {
 		case e.Kind == lease.EventUnresponsive:
 			a.silent(url, e)
-		case a.verbose:
+		case a.Verbose:
 			a.event(e, url)
 		}
 		switch {

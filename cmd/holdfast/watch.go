@@ -60,7 +60,7 @@ output. With --json each change is one object on one line.`,
 }
 
 func (a *app) watch(ctx context.Context, f *leaseFlags, prefix string, renewals bool, poll time.Duration) error {
-	client, st, err := a.client(ctx, a.storeURL, f)
+	client, st, err := a.client(ctx, a.StoreURL, f)
 	if err != nil {
 		return err
 	}
@@ -83,7 +83,7 @@ func (a *app) watch(ctx context.Context, f *leaseFlags, prefix string, renewals 
 			return
 		}
 		seen[name] = true
-		wg.Go(func() { a.follow(ctx, client, st.url, name, renewals, lines) })
+		wg.Go(func() { a.follow(ctx, client, st.URL, name, renewals, lines) })
 	}
 	for tick := time.NewTimer(0); ; tick.Reset(poll) {
 		select {

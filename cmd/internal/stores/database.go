@@ -1,4 +1,4 @@
-package main
+package stores
 
 import (
 	"cmp"
@@ -14,6 +14,7 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/internal/printable"
 	"github.com/holdfast-go/holdfast/items/largeitem"
 	"github.com/holdfast-go/holdfast/items/sqltable"
+	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/sqlstore"
 )
 
@@ -32,9 +33,9 @@ type database struct {
 
 // sqlScheme completes the scheme of a database. connect sets the database of a URL, whose parameters
 // that all databases have are no longer in query.
-func sqlScheme(s *scheme, connect func(d *database, u *url.URL, query url.Values, create bool) error) *scheme {
+func sqlScheme(s *Scheme, connect func(d *database, u *url.URL, query url.Values, create bool) error) *Scheme {
 	at := databases(connect)
-	s.open, s.init, s.tables = at.openRegisters, at.init, at
+	s.Open, s.Init, s.Tables = at.openRegisters, at.init, at
 	return s
 }
 
@@ -42,10 +43,10 @@ func sqlScheme(s *scheme, connect func(d *database, u *url.URL, query url.Values
 // their URLs, table names the table, and partition and sort the columns of the key.
 type databases func(d *database, u *url.URL, query url.Values, create bool) error
 
-func (connect databases) openRegisters(_ context.Context, a *app, u *url.URL, _ bool) (opened, error) {
+func (connect databases) openRegisters(_ context.Context, a *Access, u *url.URL, _ bool) (Opened, error) {
 	d, err := connect.at(u, false, maxMessage)
 	if err != nil {
-		return opened{}, err
+		return Opened{}, err
 	}
 	if d.inTheClear != "" {
 		a.Log().Warn("the connection to the database may be unencrypted, and other machines of the network could read the password: add sslmode=verify-full or sslmode=require to the store's URL", "host", d.inTheClear)
@@ -54,14 +55,14 @@ func (connect databases) openRegisters(_ context.Context, a *app, u *url.URL, _ 
 	st, err := sqlstore.New(d.db, d.dialect, d.opts)
 	if err != nil {
 		d.db.Close()
-		return opened{}, err
+		return Opened{}, err
 	}
-	return opened{Store: st, Closer: d.db, url: d.opts.Name}, nil
+	return Opened{Store: st, Closer: d.db, URL: d.opts.Name}, nil
 }
 
 // init makes the tables, and the file of an SQLite database.
-func (connect databases) init(ctx context.Context, a *app, raw string) (map[string]any, error) {
-	u, err := a.parseStore(raw)
+func (connect databases) init(ctx context.Context, a *Access, raw string) (map[string]any, error) {
+	u, err := a.ParseStore(raw)
 	if err != nil {
 		return nil, err
 	}
@@ -73,7 +74,7 @@ func (connect databases) init(ctx context.Context, a *app, raw string) (map[stri
 	if err := sqlstore.CreateTables(ctx, d.db, d.dialect, d.opts); err != nil {
 		return nil, err
 	}
-	return a.usable(ctx, raw)
+	return a.Usable(ctx, raw)
 }
 
 // at returns what a URL names. It connects to nothing. With create, the first use
@@ -120,7 +121,7 @@ func (connect databases) ofItems(u *url.URL, create bool) (*database, *sqltable.
 	return d, o, nil
 }
 
-func (connect databases) open(_ context.Context, _ *app, u *url.URL) (openTable, error) {
+func (connect databases) Open(_ context.Context, _ *Access, u *url.URL) (openTable, error) {
 	d, opts, err := connect.ofItems(u, false)
 	if none := (noDatabase{}); errors.As(err, &none) {
 		err = exit.With(exit.Unsafe, noDatabase{none.path, "item init"})
@@ -135,7 +136,7 @@ func (connect databases) open(_ context.Context, _ *app, u *url.URL) (openTable,
 	return openTable{t, d.db}, err
 }
 
-func (connect databases) create(ctx context.Context, _ *app, u *url.URL, partition, sort largeitem.KeyAttribute) error {
+func (connect databases) Create(ctx context.Context, _ *Access, u *url.URL, partition, sort largeitem.KeyAttribute) error {
 	d, opts, err := connect.ofItems(u, true)
 	if err != nil {
 		return err
@@ -155,4 +156,24 @@ func (connect databases) create(ctx context.Context, _ *app, u *url.URL, partiti
 	}
 	opts.Partition, opts.Sort = partition, sort
 	return sqltable.CreateTable(ctx, d.db, d.dialect, opts)
+}
+
+// Usable checks that the store of a URL can be read, and returns the result of init for it.
+func (a *Access) Usable(ctx context.Context, raw string) (result map[string]any, err error) {
+	name, err := a.Reads(ctx, raw)
+	return map[string]any{"store": name, "usable": true}, err
+}
+
+// Reads checks that the store of a URL can be read, and returns its name.
+func (a *Access) Reads(ctx context.Context, raw string) (name string, err error) {
+	st, err := a.OpenURL(ctx, raw)
+	if err != nil {
+		return "", err
+	}
+	defer st.Close()
+	_, _, err = st.Get(ctx, "lock/.holdfast")
+	if errors.Is(err, store.ErrNotFound) {
+		err = nil
+	}
+	return st.URL, err
 }

@@ -1,4 +1,4 @@
-package main
+package stores
 
 import (
 	"crypto/sha256"
@@ -12,28 +12,28 @@ import (
 	"github.com/holdfast-go/holdfast/internal/safefile"
 )
 
-// trustFor is how long a store that passed its probe is not probed again. If a worse server
+// TrustFor is how long a store that passed its probe is not probed again. If a worse server
 // replaces the store's server, the command notices only after that time. doctor notices it
 // at any time.
-const trustFor = 7 * 24 * time.Hour
+const TrustFor = 7 * 24 * time.Hour
 
 // The command remembers something in these directories, which are below the directory of
 // this user's locks. It ignores files there that another user could have written. Such a
 // file could make it take the lock of a living holder, or trust a server that ignores
 // conditions.
 const (
-	seenDir   = "seen"   // sightings of locks
+	SeenDir   = "seen"   // sightings of locks
 	probedDir = "probed" // stores that passed their probe
 )
 
-// warnUntrustedState warns once if the command does not use what it remembered.
-func (a *app) warnUntrustedState() {
+// WarnUntrustedState warns once if the command does not use what it remembered.
+func (a *Access) WarnUntrustedState() {
 	a.reportedState.Do(func() {
-		base, err := defaultDir()
+		base, err := DefaultDir()
 		if err != nil {
 			return
 		}
-		for _, name := range []string{seenDir, probedDir} {
+		for _, name := range []string{SeenDir, probedDir} {
 			dir, err := safefile.OpenPrivateDir(filepath.Join(base, name))
 			var not *safefile.PrivateError
 			switch {
@@ -46,26 +46,26 @@ func (a *app) warnUntrustedState() {
 	})
 }
 
-// probeCache remembers that a store passed its probe, so that not every run pays for one. It is
+// ProbeCache remembers that a store passed its probe, so that not every run pays for one. It is
 // the path of an empty file in the state directory: the name stands for the store, and the
 // file's time is the time of the probe. It is empty if nothing can be remembered.
-type probeCache string
+type ProbeCache string
 
-// probeCacheFor returns what is remembered of the store that a URL names.
-func probeCacheFor(u *url.URL) probeCache {
-	dir, err := defaultDir()
+// ProbeCacheFor returns what is remembered of the store that a URL names.
+func ProbeCacheFor(u *url.URL) ProbeCache {
+	dir, err := DefaultDir()
 	if err != nil {
 		return ""
 	}
-	return probeCacheIn(dir, u)
+	return ProbeCacheIn(dir, u)
 }
 
-func probeCacheIn(dir string, u *url.URL) probeCache {
+func ProbeCacheIn(dir string, u *url.URL) ProbeCache {
 	bare := *u
 	bare.User, bare.Fragment = nil, ""
 	bare.RawQuery = u.Query().Encode() // parameters in one order
 	sum := sha256.Sum256([]byte(bare.String() + "\n" + endpoints()))
-	return probeCache(filepath.Join(dir, probedDir, hex.EncodeToString(sum[:])))
+	return ProbeCache(filepath.Join(dir, probedDir, hex.EncodeToString(sum[:])))
 }
 
 // endpoints returns the settings outside the URL that decide which server is used.
@@ -79,7 +79,7 @@ func endpoints() (all string) {
 	return all
 }
 
-func (k probeCache) is() bool {
+func (k ProbeCache) Is() bool {
 	if k == "" {
 		return false
 	}
@@ -93,11 +93,11 @@ func (k probeCache) is() bool {
 		return false
 	}
 	f.Close()
-	return time.Since(info.ModTime()).Abs() < trustFor
+	return time.Since(info.ModTime()).Abs() < TrustFor
 }
 
-// note records that the store passed its probe. If that fails, the next run probes again.
-func (k probeCache) note() {
+// Note records that the store passed its probe. If that fails, the next run probes again.
+func (k ProbeCache) Note() {
 	if k == "" {
 		return
 	}
@@ -112,8 +112,8 @@ func (k probeCache) note() {
 	}
 }
 
-// forget makes the next run probe again.
-func (k probeCache) forget() {
+// Forget makes the next run probe again.
+func (k ProbeCache) Forget() {
 	if k != "" {
 		_ = os.Remove(string(k))
 	}

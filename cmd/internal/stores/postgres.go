@@ -1,4 +1,4 @@
-package main
+package stores
 
 import (
 	"context"
@@ -22,11 +22,11 @@ import (
 	"github.com/holdfast-go/holdfast/store/sqlstore"
 )
 
-func postgresScheme() *scheme {
-	return sqlScheme(&scheme{
-		name: "postgres", form: "postgres://HOST/DATABASE/PREFIX", what: "tables in PostgreSQL",
-		parameters: "table, prefix, and the parameters of libpq: sslmode, host, user, ...",
-		tableForm:  "postgres://HOST/DATABASE",
+func postgresScheme() *Scheme {
+	return sqlScheme(&Scheme{
+		Name: "postgres", Form: "postgres://HOST/DATABASE/PREFIX", What: "tables in PostgreSQL",
+		Parameters: "table, prefix, and the parameters of libpq: sslmode, host, user, ...",
+		TableForm:  "postgres://HOST/DATABASE",
 	}, (*database).postgres)
 }
 
@@ -40,8 +40,8 @@ func thisMachine(host string) bool {
 	return host == "" || host == "localhost" || strings.HasPrefix(host, "/") || strings.HasPrefix(host, "@") || ip != nil && ip.IsLoopback()
 }
 
-// postgresParameters are the parameters of libpq that a URL may have.
-var postgresParameters = []string{
+// PostgresParameters are the parameters of libpq that a URL may have.
+var PostgresParameters = []string{
 	"application_name", "connect_timeout", "host", "options", "port", "search_path", "service",
 	"sslcert", "sslkey", "sslmode", "sslrootcert", "target_session_attrs", "user",
 }
@@ -74,8 +74,8 @@ func (d *database) postgres(u *url.URL, query url.Values, _ bool) error {
 		d.opts.Prefix = prefix
 	}
 	for parameter, values := range query {
-		if !slices.Contains(postgresParameters, parameter) {
-			return exit.Usagef("the store's URL has an unknown parameter %s (known: table, prefix, %s)", storeurl.Parameter(parameter, values), strings.Join(postgresParameters, ", "))
+		if !slices.Contains(PostgresParameters, parameter) {
+			return exit.Usagef("the store's URL has an unknown parameter %s (known: table, prefix, %s)", storeurl.Parameter(parameter, values), strings.Join(PostgresParameters, ", "))
 		}
 	}
 	config, err := pgx.ParseConfig((&url.URL{Scheme: "postgres", Host: u.Host, Path: "/" + name, RawQuery: query.Encode()}).String())

@@ -1,4 +1,4 @@
-package main
+package stores
 
 import (
 	"bufio"
@@ -14,8 +14,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/safefile"
 )
 
-// configVariable names a file in place of those below.
-const configVariable = "HOLDFAST_CONFIG"
+// ConfigVariable names a file in place of those below.
+const ConfigVariable = "HOLDFAST_CONFIG"
 
 // systemConfig is the file with the stores of all users of a machine.
 const systemConfig = "/etc/holdfast.conf"
@@ -41,7 +41,7 @@ func storeName(name string) bool {
 // configPaths are the files that are read. The earlier file takes precedence: the user's
 // own before that of the machine. HOLDFAST_CONFIG names another file in place of both.
 func configPaths() ([]string, error) {
-	if path, set := os.LookupEnv(configVariable); set {
+	if path, set := os.LookupEnv(ConfigVariable); set {
 		if path == "" {
 			return nil, exit.Usagef("HOLDFAST_CONFIG is empty: name a file, or unset the variable")
 		}
@@ -129,10 +129,10 @@ func (c *config) line(text string) error {
 	return nil
 }
 
-// named resolves a store that is given by name: it returns the URL that the name means$
+// Named resolves a store that is given by name: it returns the URL that the name means$
 // It returns a URL as it is. If nothing is given, it returns the default of the first
 // file that has one, or else the empty string.
-func (a *app) named(given string) (url string, err error) {
+func (a *Access) Named(given string) (url string, err error) {
 	if given != "" && !storeName(given) {
 		return given, nil // a URL, or a text that cannot be a name in the files
 	}
@@ -140,7 +140,7 @@ func (a *app) named(given string) (url string, err error) {
 	if err != nil {
 		return "", err
 	}
-	_, only := os.LookupEnv(configVariable)
+	_, only := os.LookupEnv(ConfigVariable)
 	var read []string
 	for _, path := range paths {
 		c, err := readConfig(path, only)
@@ -156,7 +156,7 @@ func (a *app) named(given string) (url string, err error) {
 			name = c.standard
 		}
 		if url := c.stores[name]; url != "" {
-			if a.verbose {
+			if a.Verbose {
 				a.Notef("the store is %s, from %s", name, path)
 			}
 			return url, nil

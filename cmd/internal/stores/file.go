@@ -1,4 +1,4 @@
-package main
+package stores
 
 import (
 	"context"
@@ -8,11 +8,15 @@ import (
 	"io/fs"
 	"net/url"
 	"os"
+	"os/exec"
+	"os/user"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/holdfast-go/holdfast/cmd/internal/doctor"
 	"github.com/holdfast-go/holdfast/cmd/internal/exit"
+	"github.com/holdfast-go/holdfast/cmd/internal/output"
 	"github.com/holdfast-go/holdfast/internal/safefile"
 	"github.com/holdfast-go/holdfast/internal/storeurl"
 	"github.com/holdfast-go/holdfast/items/largeitem"
@@ -24,38 +28,38 @@ import (
 	"github.com/holdfast-go/holdfast/store/memstore"
 )
 
-func fileScheme() *scheme {
-	return &scheme{
-		name: "file", form: "file:/PATH", what: "a directory on a local disk",
-		parameters: `network=allow: allow a file system that is not known to be local.
+func fileScheme() *Scheme {
+	return &Scheme{
+		Name: "file", Form: "file:/PATH", What: "a directory on a local disk",
+		Parameters: `network=allow: allow a file system that is not known to be local.
 unsafe=owner, unsafe=writable, unsafe=link: accept a risk (docs/security.md)`,
-		open:   openDirectory,
-		doctor: directoryTarget,
+		Open:   openDirectory,
+		Doctor: directoryTarget,
 
-		openBucket: openDirBucket, objectForm: "file:DIR/KEY",
-		tables: storeItems{}, tableForm: "file:DIR",
+		OpenBucket: openDirBucket, ObjectForm: "file:DIR/KEY",
+		Tables: storeItems{}, TableForm: "file:DIR",
 	}
 }
 
 // openDirectory opens file:PATH, file:///PATH or file:relative/path.
-func openDirectory(_ context.Context, a *app, u *url.URL, standard bool) (opened, error) {
+func openDirectory(_ context.Context, a *Access, u *url.URL, standard bool) (Opened, error) {
 	if st, err := a.missing(u, standard); err != nil || st.Store != nil {
 		return st, err
 	}
-	path, opts, err := directoryOf(u)
+	path, opts, err := DirectoryOf(u)
 	if err != nil {
-		return opened{}, err
+		return Opened{}, err
 	}
-	opts.ReadOnly = a.onlyReads
+	opts.ReadOnly = a.OnlyReads
 	st, err := filestore.Open(path, opts)
 	if err != nil {
-		return opened{}, refusedDirectory(path, opts.Unsafe, err)
+		return Opened{}, refusedDirectory(path, opts.Unsafe, err)
 	}
-	return opened{Store: st, Closer: st, url: store.TraitsOf(st).Name}, nil
+	return Opened{Store: st, Closer: st, URL: store.TraitsOf(st).Name}, nil
 }
 
-// directoryOf returns the directory that a URL names, and the options in its parameters.
-func directoryOf(u *url.URL) (path string, opts *filestore.Options, err error) {
+// DirectoryOf returns the directory that a URL names, and the options in its parameters.
+func DirectoryOf(u *url.URL) (path string, opts *filestore.Options, err error) {
 	opts = &filestore.Options{}
 	if opts.AllowNetwork, opts.Unsafe, err = insisted(u.Query(), ""); err != nil {
 		return "", nil, err
@@ -95,41 +99,41 @@ func insisted(query url.Values, others string) (network bool, unsafe []string, e
 // missing checks whether a directory exists, and decides what the command may do if it does
 // not. A mistyped name must not become a store that no other program uses. If this user has
 // never kept anything in the standard store, commands that read take it for an empty store.
-func (a *app) missing(u *url.URL, standard bool) (opened, error) {
-	path, _, err := directoryOf(u)
+func (a *Access) missing(u *url.URL, standard bool) (Opened, error) {
+	path, _, err := DirectoryOf(u)
 	if err != nil {
-		return opened{}, err
+		return Opened{}, err
 	}
 	if path, err = filepath.Abs(path); err != nil {
-		return opened{}, err
+		return Opened{}, err
 	}
 	name := "file:" + path
-	if a.verbose && !standard && !filepath.IsAbs(u.Opaque+u.Path) {
+	if a.Verbose && !standard && !filepath.IsAbs(u.Opaque+u.Path) {
 		a.Notef("the store is %s: this path is relative, so it names another store if you change the directory", name)
 	}
 	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
-		return opened{}, nil // opening the store returns the error
+		return Opened{}, nil // opening the store returns the error
 	}
 	notThere := func(format string, args ...any) error {
 		return exit.With(exit.NotFound, fmt.Errorf("there is no store "+format, args...))
 	}
 	switch {
-	case a.makes == makesNone && standard:
-		return opened{Store: memstore.New(), Closer: io.NopCloser(nil), url: name}, nil
-	case a.makes == makesNone, a.makes == awaits && !standard:
-		return opened{}, notThere("%s: the first lock creates it", name)
-	case a.makes == makesAll, standard:
-		return opened{}, nil
+	case a.Makes == MakesNone && standard:
+		return Opened{Store: memstore.New(), Closer: io.NopCloser(nil), URL: name}, nil
+	case a.Makes == MakesNone, a.Makes == Awaits && !standard:
+		return Opened{}, notThere("%s: the first lock creates it", name)
+	case a.Makes == MakesAll, standard:
+		return Opened{}, nil
 	}
 	if _, err := os.Stat(filepath.Dir(path)); errors.Is(err, fs.ErrNotExist) {
-		return opened{}, notThere("%s, and its parent directory does not exist: create that directory, or name another store", name)
+		return Opened{}, notThere("%s, and its parent directory does not exist: create that directory, or name another store", name)
 	}
-	return opened{}, nil
+	return Opened{}, nil
 }
 
 // directoryTarget examines a directory, also on a network file system: see [openDirectory].
-func directoryTarget(_ context.Context, _ *app, u *url.URL) (*doctor.Target, func(), error) {
-	path, opts, err := directoryOf(u)
+func directoryTarget(_ context.Context, _ *Access, u *url.URL) (*doctor.Target, func(), error) {
+	path, opts, err := DirectoryOf(u)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -140,13 +144,13 @@ func directoryTarget(_ context.Context, _ *app, u *url.URL) (*doctor.Target, fun
 	return doctor.Directory(dir, &doctor.DirectoryOptions{Helper: helper, AllowNetwork: opts.AllowNetwork, Unsafe: opts.Unsafe}), func() {}, nil
 }
 
-func openDirBucket(_ context.Context, a *app, at *objectURL) (bucket, error) {
-	dir, fileOpts, err := directoryOf(at.bucket)
+func openDirBucket(_ context.Context, a *Access, at *ObjectURL) (Bucket, error) {
+	dir, fileOpts, err := DirectoryOf(at.Bucket)
 	if err != nil {
-		return bucket{}, err
+		return Bucket{}, err
 	}
 	is, err := dirbucket.Exists(dir)
-	if err == nil && !is && !at.makes {
+	if err == nil && !is && !at.Makes {
 		err = exit.With(exit.NotFound, fmt.Errorf("there is no bucket file:%s: the first put creates it", dir))
 	}
 	if err == nil && !is {
@@ -155,31 +159,31 @@ func openDirBucket(_ context.Context, a *app, at *objectURL) (bucket, error) {
 		}
 	}
 	if err != nil {
-		return bucket{}, err
+		return Bucket{}, err
 	}
-	b, err := dirbucket.Open(dir, &dirbucket.Options{AllowNetwork: fileOpts.AllowNetwork, Unsafe: fileOpts.Unsafe, ReadOnly: a.onlyReads})
+	b, err := dirbucket.Open(dir, &dirbucket.Options{AllowNetwork: fileOpts.AllowNetwork, Unsafe: fileOpts.Unsafe, ReadOnly: a.OnlyReads})
 	if err != nil {
-		return bucket{}, err
+		return Bucket{}, err
 	}
 	if !is {
 		a.Notef("created a new bucket: %s", dir)
 	}
 	client, err := object.New(b, &object.Options{Logger: a.Log()})
-	return bucket{Client: client, Closer: b, url: "file:" + dir}, err
+	return Bucket{Client: client, Closer: b, URL: "file:" + dir}, err
 }
 
 // storeItems are tables whose items are registers in a directory. The parameter table names
 // the table.
 type storeItems struct{}
 
-func (storeItems) store(ctx context.Context, a *app, u *url.URL) (opened, *storetable.Options, error) {
+func (storeItems) store(ctx context.Context, a *Access, u *url.URL) (Opened, *storetable.Options, error) {
 	bare, _, _ := strings.Cut(u.String(), "?")
 	name, rest, err := takeTable(u)
 	if err != nil {
-		return opened{}, nil, err
+		return Opened{}, nil, err
 	}
-	st, err := a.openURL(ctx, rest)
-	if err != nil && exit.Status(err) == exit.NotFound && a.makes == makesNone {
+	st, err := a.OpenURL(ctx, rest)
+	if err != nil && exit.Status(err) == exit.NotFound && a.Makes == MakesNone {
 		err = exit.With(exit.Unsafe, fmt.Errorf("there is no table in %s: create it with holdfast item init", bare))
 	}
 	return st, &storetable.Options{Table: name}, err
@@ -197,7 +201,7 @@ func takeTable(u *url.URL) (table, rest string, err error) {
 	return table, bare.String(), nil
 }
 
-func (k storeItems) open(ctx context.Context, a *app, u *url.URL) (openTable, error) {
+func (k storeItems) Open(ctx context.Context, a *Access, u *url.URL) (openTable, error) {
 	st, opts, err := k.store(ctx, a, u)
 	if err != nil {
 		return openTable{}, err
@@ -209,7 +213,7 @@ func (k storeItems) open(ctx context.Context, a *app, u *url.URL) (openTable, er
 	return openTable{t, st}, err
 }
 
-func (k storeItems) create(ctx context.Context, a *app, u *url.URL, partition, sort largeitem.KeyAttribute) error {
+func (k storeItems) Create(ctx context.Context, a *Access, u *url.URL, partition, sort largeitem.KeyAttribute) error {
 	st, opts, err := k.store(ctx, a, u)
 	if err != nil {
 		return err
@@ -217,4 +221,48 @@ func (k storeItems) create(ctx context.Context, a *app, u *url.URL, partition, s
 	defer st.Close()
 	opts.Partition, opts.Sort = partition, sort
 	return storetable.Create(ctx, st.Store, opts)
+}
+
+// refusedDirectory returns the error of a directory that cannot be opened as a store, in the words of
+// the command if this user has no rights or other users have too many.
+func refusedDirectory(path string, accepted []string, err error) error {
+	var (
+		risk   *safefile.RiskError
+		denied *fs.PathError
+		whose  = "this user"
+	)
+	switch {
+	case errors.As(err, &risk):
+		risks := strings.Join(append(slices.Clone(accepted), risk.Name), ",")
+		accept := "or accept the risk: --store " + output.Quote("file:"+(&url.URL{Path: path}).EscapedPath()+"?unsafe="+risks)
+		return output.WithHints(fmt.Sprintf("the store file:%s is refused: %s", path, risk.What), err, append(slices.Clone(risk.Advice), accept))
+	case errors.Is(err, fs.ErrPermission) && errors.As(err, &denied):
+		if me, err := user.Current(); err == nil {
+			whose = "user " + me.Username
+		}
+		return output.WithHints(fmt.Sprintf("%s has no right to %s %s, which the store file:%s needs", whose, denied.Op, denied.Path, path), err, []string{
+			"give this user the right to read and write the directory, or name another store with --store",
+			"for a directory of several users see holdfast help permissions",
+		})
+	}
+	return err
+}
+
+// HelperName is the hidden command that doctor starts as its helper processes.
+const HelperName = "help-doctor"
+
+// helper returns this program as a helper process of an examination. The process takes no
+// settings of Holdfast from the environment.
+func helper(ctx context.Context, args ...string) *exec.Cmd {
+	self, err := os.Executable()
+	if err != nil {
+		self = os.Args[0]
+	}
+	cmd := exec.CommandContext(ctx, self, append([]string{"doctor", HelperName}, args...)...)
+	for _, v := range os.Environ() {
+		if !strings.HasPrefix(v, "HOLDFAST_") {
+			cmd.Env = append(cmd.Env, v)
+		}
+	}
+	return cmd
 }

@@ -1,4 +1,4 @@
-package main
+package stores
 
 import (
 	"context"
@@ -37,27 +37,27 @@ import (
 //	                    as in object_store
 //	dynamo_region       likewise
 const (
-	paramReserve        = "reserve"
+	ParamReserve        = "reserve"
 	paramReserveTimeout = "reserve_timeout"
 	paramReserveRate    = "reserve_clock_skew_rate"
 	paramReserveTTL     = "reserve_ttl"
 	paramReserveRelease = "reserve_release"
-	paramConditionalPut = "conditional_put"
+	ParamConditionalPut = "conditional_put"
 	paramCopyIfAbsent   = "copy_if_not_exists"
 	paramDynamoEndpoint = "dynamo_endpoint"
 	paramDynamoRegion   = "dynamo_region"
 )
 
-// reservationParameters are all of them.
-var reservationParameters = []string{
-	paramReserve, paramReserveTimeout, paramReserveRate, paramReserveTTL, paramReserveRelease, paramConditionalPut, paramCopyIfAbsent, paramDynamoEndpoint, paramDynamoRegion,
+// ReservationParameters are all of them.
+var ReservationParameters = []string{
+	ParamReserve, paramReserveTimeout, paramReserveRate, paramReserveTTL, paramReserveRelease, ParamConditionalPut, paramCopyIfAbsent, paramDynamoEndpoint, paramDynamoRegion,
 }
 
 // reservations is the table of reservations that the URL of a bucket names.
 type reservations struct {
 	io.Closer
 	*reserve.Reserver
-	name  string            // for people
+	Name  string            // for people
 	table *reservationTable // nil: a store of another kind keeps them
 }
 
@@ -67,23 +67,23 @@ type reservationTable struct {
 	client *dynamodb.Client
 	name   string
 	onAWS  bool       // its conditions need no test
-	good   probeCache // remembers whether the server was tested
+	good   ProbeCache // remembers whether the server was tested
 }
 
 // reservations takes its parameters out of the URL of a bucket, and opens the table that
 // they name. It returns nil if they name none. It first tests, once, a table on a server
 // that is not Amazon's.
-func (at *objectURL) reservations(ctx context.Context, a *app) (*reservations, error) {
-	r, err := at.untriedReservations(ctx, a)
+func (at *ObjectURL) reservations(ctx context.Context, a *Access) (*reservations, error) {
+	r, err := at.UntriedReservations(ctx, a)
 	if err != nil || r == nil || r.table == nil {
 		return r, err
 	}
 	return r, r.table.try(ctx)
 }
 
-// untriedReservations does the same, but sends nothing to a table.
-func (at *objectURL) untriedReservations(ctx context.Context, a *app) (*reservations, error) {
-	p, err := at.parameters(reservationParameters...)
+// UntriedReservations does the same, but sends nothing to a table.
+func (at *ObjectURL) UntriedReservations(ctx context.Context, a *Access) (*reservations, error) {
+	p, err := at.parameters(ReservationParameters...)
 	if err != nil {
 		return nil, err
 	}
@@ -96,10 +96,10 @@ func (at *objectURL) untriedReservations(ctx context.Context, a *app) (*reservat
 	switch {
 	case err != nil:
 		return nil, err
-	case p[paramReserve] != "" && setting != nil:
-		return nil, exit.Usagef("the URL %s names two tables of reservations, by %s and by %s or %s: name one table", at, paramReserve, paramConditionalPut, paramCopyIfAbsent)
+	case p[ParamReserve] != "" && setting != nil:
+		return nil, exit.Usagef("the URL %s names two tables of reservations, by %s and by %s or %s: name one table", at, ParamReserve, ParamConditionalPut, paramCopyIfAbsent)
 	case setting == nil && (p[paramDynamoEndpoint] != "" || p[paramDynamoRegion] != ""):
-		return nil, exit.Usagef("the URL %s has %s or %s, but neither %s nor %s names a table: remove them; the table of %s gets its endpoint and region from its own URL", at, paramDynamoEndpoint, paramDynamoRegion, paramConditionalPut, paramCopyIfAbsent, paramReserve)
+		return nil, exit.Usagef("the URL %s has %s or %s, but neither %s nor %s names a table: remove them; the table of %s gets its endpoint and region from its own URL", at, paramDynamoEndpoint, paramDynamoRegion, ParamConditionalPut, paramCopyIfAbsent, ParamReserve)
 	case setting != nil:
 		if setting.Timeout != 0 && opts.Timeout != 0 && setting.Timeout != opts.Timeout {
 			return nil, exit.Usagef("the URL %s has two timeouts of reservations: remove %s", at, paramReserveTimeout)
@@ -108,18 +108,18 @@ func (at *objectURL) untriedReservations(ctx context.Context, a *app) (*reservat
 			opts.Timeout = setting.Timeout
 		}
 		return a.reservationsIn(ctx, at.tableURL(setting.Table, p), opts)
-	case p[paramReserve] == "" && tuned != "":
+	case p[ParamReserve] == "" && tuned != "":
 		return nil, exit.Usagef("%s needs a table of reservations: add reserve=dynamodb://TABLE", tuned)
-	case p[paramReserve] == "":
+	case p[ParamReserve] == "":
 		return nil, nil
-	case strings.HasPrefix(strings.ToLower(p[paramReserve]), "dynamodb:"):
-		return a.reservationsIn(ctx, p[paramReserve], opts)
+	case strings.HasPrefix(strings.ToLower(p[ParamReserve]), "dynamodb:"):
+		return a.reservationsIn(ctx, p[ParamReserve], opts)
 	}
-	st, err := a.openNamed(ctx, paramReserve, p[paramReserve])
+	st, err := a.openNamed(ctx, ParamReserve, p[ParamReserve])
 	if err != nil {
 		return nil, err
 	}
-	below, err := store.Prefix(st.Store, "bucket/"+at.bucket.Host)
+	below, err := store.Prefix(st.Store, "bucket/"+at.Bucket.Host)
 	var r *reserve.Reserver
 	if err == nil {
 		r, err = reserve.New(reserve.NewStoreTable(below), opts)
@@ -127,12 +127,12 @@ func (at *objectURL) untriedReservations(ctx context.Context, a *app) (*reservat
 	if err != nil {
 		return nil, errors.Join(err, st.Close())
 	}
-	return &reservations{st, r, st.url, nil}, nil
+	return &reservations{st, r, st.URL, nil}, nil
 }
 
 // reserveOptions returns the options of reservations in a URL, and the name of one that it has;
 // empty if it has none.
-func (at *objectURL) reserveOptions(p map[string]string) (opts *reserve.Options, tuned string, err error) {
+func (at *ObjectURL) reserveOptions(p map[string]string) (opts *reserve.Options, tuned string, err error) {
 	opts = &reserve.Options{ReleaseApplied: true}
 	for _, o := range []struct {
 		name, is string
@@ -153,28 +153,28 @@ func (at *objectURL) reserveOptions(p map[string]string) (opts *reserve.Options,
 }
 
 // openNamed opens the store that a parameter of an object's URL names.
-func (a *app) openNamed(ctx context.Context, parameter, raw string) (opened, error) {
+func (a *Access) openNamed(ctx context.Context, parameter, raw string) (Opened, error) {
 	if !strings.Contains(raw, ":") {
-		return opened{}, exit.Usagef("the parameter %s of the URL must be the URL of a store, such as dynamodb://TABLE", parameter)
+		return Opened{}, exit.Usagef("the parameter %s of the URL must be the URL of a store, such as dynamodb://TABLE", parameter)
 	}
-	return a.openURL(ctx, raw)
+	return a.OpenURL(ctx, raw)
 }
 
 // settingOf returns the table that the settings of object_store name. It returns nil if
 // they name none. It gives a header for copies back to the URL of the bucket, which the
 // bucket itself reads.
-func (at *objectURL) settingOf(p map[string]string) (*reservation.Config, error) {
+func (at *ObjectURL) settingOf(p map[string]string) (*reservation.Config, error) {
 	var found *reservation.Config
 	for name, own := range map[string][]string{
-		paramConditionalPut: {"etag", "etag-put-if-not-exists", "disabled"},
+		ParamConditionalPut: {"etag", "etag-put-if-not-exists", "disabled"},
 		paramCopyIfAbsent:   {"multipart", "header:NAME:VALUE", "header-with-status:NAME:VALUE:STATUS"},
 	} {
 		text := strings.TrimSpace(p[name])
 		switch kind, _, _ := strings.Cut(text, ":"); {
 		case name == paramCopyIfAbsent && strings.HasPrefix(kind, "header"):
-			query := at.bucket.Query()
+			query := at.Bucket.Query()
 			query.Set(name, text)
-			at.bucket.RawQuery = query.Encode()
+			at.Bucket.RawQuery = query.Encode()
 			continue
 		case text == "" || slices.Contains(own, text):
 			at.noConditionalPut = at.noConditionalPut || text == "disabled"
@@ -187,7 +187,7 @@ func (at *objectURL) settingOf(p map[string]string) (*reservation.Config, error)
 			return nil, fmt.Errorf("the parameter %s: %w", name, err)
 		}
 		if found != nil && *found != s {
-			return nil, exit.Usagef("%s and %s name two tables or two timeouts: name the same table and timeout, or writers of the bucket do not exclude each other", paramConditionalPut, paramCopyIfAbsent)
+			return nil, exit.Usagef("%s and %s name two tables or two timeouts: name the same table and timeout, or writers of the bucket do not exclude each other", ParamConditionalPut, paramCopyIfAbsent)
 		}
 		found = &s
 	}
@@ -195,8 +195,8 @@ func (at *objectURL) settingOf(p map[string]string) (*reservation.Config, error)
 }
 
 // tableURL returns the URL of a table that the settings of object_store name.
-func (at *objectURL) tableURL(table string, p map[string]string) string {
-	query, of := url.Values{}, at.bucket.Query()
+func (at *ObjectURL) tableURL(table string, p map[string]string) string {
+	query, of := url.Values{}, at.Bucket.Query()
 	for _, name := range []string{"endpoint", "region", "profile", "anonymous"} {
 		if v := of.Get(name); v != "" {
 			query.Set(name, v)
@@ -211,7 +211,7 @@ func (at *objectURL) tableURL(table string, p map[string]string) string {
 }
 
 // reservationsIn opens a table with the format of object_store. It sends nothing.
-func (a *app) reservationsIn(ctx context.Context, raw string, opts *reserve.Options) (*reservations, error) {
+func (a *Access) reservationsIn(ctx context.Context, raw string, opts *reserve.Options) (*reservations, error) {
 	config, err := dynamostore.ParseURL(raw)
 	if err != nil {
 		return nil, err
@@ -233,7 +233,7 @@ func (a *app) reservationsIn(ctx context.Context, raw string, opts *reserve.Opti
 	}
 	u.Path = "/reservations"
 	r, err := reserve.New(table, opts)
-	t := &reservationTable{table, client, config.Table, client.Options().BaseEndpoint == nil, probeCacheFor(u)}
+	t := &reservationTable{table, client, config.Table, client.Options().BaseEndpoint == nil, ProbeCacheFor(u)}
 	return &reservations{io.NopCloser(nil), r, t.String(), t}, err
 }
 
@@ -242,18 +242,18 @@ func (t *reservationTable) String() string { return "dynamodb://" + t.name }
 // try tests whether the server honours conditions, unless that is documented or already
 // known.
 func (t *reservationTable) try(ctx context.Context) error {
-	if t.onAWS || t.good.is() {
+	if t.onAWS || t.good.Is() {
 		return nil
 	}
 	if err := t.Verify(ctx); err != nil {
 		return err
 	}
-	t.good.note()
+	t.good.Note()
 	return nil
 }
 
 // make makes the table if it does not exist, and says what it found and made.
-func (t *reservationTable) make(ctx context.Context, a *app) (made bool, err error) {
+func (t *reservationTable) make(ctx context.Context, a *Access) (made bool, err error) {
 	before, err := t.Describe(ctx)
 	switch {
 	case errors.Is(err, store.ErrMisconfigured): // the table does not exist

@@ -1,4 +1,4 @@
-package main
+package stores
 
 import (
 	"database/sql"
@@ -17,11 +17,11 @@ import (
 	"github.com/holdfast-go/holdfast/store/sqlstore"
 )
 
-func sqliteScheme() *scheme {
-	return sqlScheme(&scheme{
-		name: "sqlite", form: "sqlite:/PATH", what: "a file of SQLite",
-		parameters: "network, unsafe, table, prefix",
-		tableForm:  "sqlite:PATH",
+func sqliteScheme() *Scheme {
+	return sqlScheme(&Scheme{
+		Name: "sqlite", Form: "sqlite:/PATH", What: "a file of SQLite",
+		Parameters: "network, unsafe, table, prefix",
+		TableForm:  "sqlite:PATH",
 	}, (*database).sqlite)
 }
 

@@ -1,4 +1,4 @@
-package main
+package stores
 
 import (
 	"context"
@@ -20,34 +20,34 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-func s3Scheme() *scheme {
-	return &scheme{
-		name: "s3", form: "s3://BUCKET/PREFIX", what: "a bucket with conditional writes",
-		parameters: `region, endpoint (http://HOST:PORT), profile, anonymous, fips, dualstack,
+func s3Scheme() *Scheme {
+	return &Scheme{
+		Name: "s3", Form: "s3://BUCKET/PREFIX", What: "a bucket with conditional writes",
+		Parameters: `region, endpoint (http://HOST:PORT), profile, anonymous, fips, dualstack,
 timeout (of a request), unsafe, path_style, sse, sse_key, acl,
 expected_bucket_owner, checksums`,
-		open: openS3, init: initS3, doctor: s3Target,
-		openBucket: openS3Bucket, objectForm: "s3://BUCKET/KEY", forgetAbilities: forgetAbilities,
+		Open: openS3, Init: initS3, Doctor: s3Target,
+		OpenBucket: openS3Bucket, ObjectForm: "s3://BUCKET/KEY", ForgetAbilities: forgetAbilities,
 	}
 }
 
 // openS3 opens s3://BUCKET/PREFIX; see [s3bucket.Config] for its parameters.
-func openS3(ctx context.Context, a *app, u *url.URL, _ bool) (opened, error) {
-	known := probeCacheFor(u)
-	st, err := s3store.Open(ctx, u.String(), &s3store.Options{Trusted: known.is(), OnVerified: known.note, Logger: a.Log()})
+func openS3(ctx context.Context, a *Access, u *url.URL, _ bool) (Opened, error) {
+	known := ProbeCacheFor(u)
+	st, err := s3store.Open(ctx, u.String(), &s3store.Options{Trusted: known.Is(), OnVerified: known.Note, Logger: a.Log()})
 	if err != nil {
-		return opened{}, err
+		return Opened{}, err
 	}
 	return remote(st), nil
 }
 
 // initS3 tests a bucket, and creates the DynamoDB table of reservations that its URL names.
-func initS3(ctx context.Context, a *app, raw string) (map[string]any, error) {
-	at, err := a.parseObject(raw, false)
+func initS3(ctx context.Context, a *Access, raw string) (map[string]any, error) {
+	at, err := a.ParseObject(raw, false)
 	if err != nil {
 		return nil, err
 	}
-	r, err := at.untriedReservations(ctx, a)
+	r, err := at.UntriedReservations(ctx, a)
 	if err != nil {
 		return nil, err
 	}
@@ -61,7 +61,7 @@ func initS3(ctx context.Context, a *app, raw string) (map[string]any, error) {
 	if err := checkForeignLocks(ctx, raw); err != nil {
 		return nil, err
 	}
-	result, err := a.usable(ctx, raw)
+	result, err := a.Usable(ctx, raw)
 	if err == nil && table != nil {
 		result["reservations"] = table.String()
 		result["reservations_made"], err = table.make(ctx, a)
@@ -93,13 +93,13 @@ func checkForeignLocks(ctx context.Context, raw string) error {
 
 // s3Target ignores the conditions that the URL demands: doctor is to find out what the
 // bucket can do.
-func s3Target(ctx context.Context, a *app, u *url.URL) (_ *doctor.Target, leave func(), err error) {
-	at, err := a.parseObject(u.String(), false)
+func s3Target(ctx context.Context, a *Access, u *url.URL) (_ *doctor.Target, leave func(), err error) {
+	at, err := a.ParseObject(u.String(), false)
 	if err != nil {
 		return nil, nil, err
 	}
 	leave = func() {}
-	r, err := at.untriedReservations(ctx, a)
+	r, err := at.UntriedReservations(ctx, a)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -121,9 +121,9 @@ func s3Target(ctx context.Context, a *app, u *url.URL) (_ *doctor.Target, leave 
 	}
 	target := doctor.S3(client, config.Bucket, config.Prefix, config.Options(nil))
 	if r != nil {
-		target.Reserving(r.Reserver, r.name)
+		target.Reserving(r.Reserver, r.Name)
 		if t := r.table; t != nil {
-			t.good.forget() // the next writer tests the table again
+			t.good.Forget() // the next writer tests the table again
 			target.ReservingIn(t.Table, t.onAWS)
 		}
 	}
@@ -137,86 +137,86 @@ func s3Target(ctx context.Context, a *app, u *url.URL) (_ *doctor.Target, leave 
 //	                       can be kept: see [object.Options]
 //	index=self, index=URL  objects lie under names of their own, and an index in the same
 //	                       bucket, or in another store, says which: see package indexbucket
-func openS3Bucket(ctx context.Context, a *app, at *objectURL) (_ bucket, err error) {
+func openS3Bucket(ctx context.Context, a *Access, at *ObjectURL) (_ Bucket, err error) {
 	opts := &object.Options{Logger: a.Log()}
-	p, err := at.parameters(paramDistinct, paramIndex)
+	p, err := at.parameters(ParamDistinct, ParamIndex)
 	if err != nil {
-		return bucket{}, err
+		return Bucket{}, err
 	}
-	switch p[paramDistinct] {
+	switch p[ParamDistinct] {
 	case "", "false":
 	case "true":
 		opts.DistinctBodies = true
 	default:
-		return bucket{}, exit.Usagef("the parameter unique_bodies of the URL %s must be true or false", at)
+		return Bucket{}, exit.Usagef("the parameter unique_bodies of the URL %s must be true or false", at)
 	}
-	opened := bucket{Closer: io.NopCloser(nil), url: "s3://" + at.bucket.Host, etags: true}
-	opened.reservations, err = at.reservations(ctx, a)
+	opened := Bucket{Closer: io.NopCloser(nil), URL: "s3://" + at.Bucket.Host, ETags: true}
+	opened.Reservations, err = at.reservations(ctx, a)
 	if err != nil {
-		return bucket{}, err
+		return Bucket{}, err
 	}
-	if r := opened.reservations; r != nil {
+	if r := opened.Reservations; r != nil {
 		opts.Reserver, opened.Closer = r, r
 	}
-	remembered := abilitiesOf{at.bucket, at.noConditionalPut}
-	b, _, err := s3bucket.Open(ctx, at.bucket.String(), &s3bucket.Options{AssumeAbilities: remembered.known(), Logger: a.Log()})
-	if err == nil && p[paramIndex] != "" {
-		err = at.openIndex(ctx, a, &opened, b, p[paramIndex])
+	remembered := abilitiesOf{at.Bucket, at.noConditionalPut}
+	b, _, err := s3bucket.Open(ctx, at.Bucket.String(), &s3bucket.Options{AssumeAbilities: remembered.known(), Logger: a.Log()})
+	if err == nil && p[ParamIndex] != "" {
+		err = at.openIndex(ctx, a, &opened, b, p[ParamIndex])
 	} else if err == nil {
 		opened.Client, err = object.New(remembering{b, remembered, new(sync.Map)}, opts)
 	}
 	if err != nil {
-		return bucket{}, errors.Join(err, opened.Close())
+		return Bucket{}, errors.Join(err, opened.Close())
 	}
 	return opened, nil
 }
 
 const (
-	paramIndex    = "index"
-	paramDistinct = "unique_bodies"
+	ParamIndex    = "index"
+	ParamDistinct = "unique_bodies"
 )
 
 // openIndex turns the opened bucket into one whose objects are named by an index.
-func (at *objectURL) openIndex(ctx context.Context, a *app, opened *bucket, bodies object.Bucket, index string) error {
-	if opened.reservations != nil {
+func (at *ObjectURL) openIndex(ctx context.Context, a *Access, opened *Bucket, bodies object.Bucket, index string) error {
+	if opened.Reservations != nil {
 		return exit.Usagef("the URL %s names an index and reservations; an index needs no reservations: remove one of the two", at)
 	}
 	if at.noConditionalPut {
-		return exit.Usagef("the URL %s names an index, and an index needs conditional writes: remove %s=disabled", at, paramConditionalPut)
+		return exit.Usagef("the URL %s names an index, and an index needs conditional writes: remove %s=disabled", at, ParamConditionalPut)
 	}
 	if index == "self" {
-		u := *at.bucket
+		u := *at.Bucket
 		u.Path = "/.holdfast/index"
 		index = u.String()
 	}
-	st, err := a.openNamed(ctx, paramIndex, index)
+	st, err := a.openNamed(ctx, ParamIndex, index)
 	if err != nil {
 		return err
 	}
-	opened.Closer, opened.index = st, st.url
-	if opened.bodiesPrefix, err = bodiesOf(ctx, st.Store, at); err != nil {
+	opened.Closer, opened.Index = st, st.URL
+	if opened.BodiesPrefix, err = bodiesOf(ctx, st.Store, at); err != nil {
 		return err
 	}
-	below, err := store.Prefix(st.Store, "bucket/"+at.bucket.Host)
+	below, err := store.Prefix(st.Store, "bucket/"+at.Bucket.Host)
 	if err != nil {
 		return err
 	}
-	opened.bodies = bodies
-	b, err := indexbucket.New(below, bodies, &indexbucket.Options{Prefix: opened.bodiesPrefix})
+	opened.Bodies = bodies
+	b, err := indexbucket.New(below, bodies, &indexbucket.Options{Prefix: opened.BodiesPrefix})
 	if err != nil {
 		return err
 	}
-	opened.etags = false
+	opened.ETags = false
 	opened.Client, err = object.New(b, &object.Options{Logger: a.Log()})
 	return err
 }
 
 // bodiesOf returns the prefix of the bodies of an index. No other index has the same
 // prefix: the first write puts its random part into a register of the index.
-func bodiesOf(ctx context.Context, index store.Store, at *objectURL) (string, error) {
-	key := "bodies/" + at.bucket.Host
+func bodiesOf(ctx context.Context, index store.Store, at *ObjectURL) (string, error) {
+	key := "bodies/" + at.Bucket.Host
 	value, _, err := index.Get(ctx, key)
-	if errors.Is(err, store.ErrNotFound) && at.makes {
+	if errors.Is(err, store.ErrNotFound) && at.Makes {
 		if _, err = index.Put(ctx, key, "", []byte(rand.Text())); err == nil || errors.Is(err, store.ErrConflict) || store.InDoubt(err) {
 			value, _, err = index.Get(ctx, key)
 		}
@@ -240,40 +240,40 @@ type abilitiesOf struct {
 	noConditionalPut bool // the user says so, whatever was found
 }
 
-func (o abilitiesOf) one(a object.Ability, has string) probeCache {
+func (o abilitiesOf) one(a object.Ability, has string) ProbeCache {
 	u := *o.bucket
 	q := u.Query()
 	q.Set(has, string(a))
 	u.RawQuery = q.Encode()
-	return probeCacheFor(&u)
+	return ProbeCacheFor(&u)
 }
 
-func (o abilitiesOf) has(a object.Ability) probeCache { return o.one(a, "server") }
+func (o abilitiesOf) has(a object.Ability) ProbeCache { return o.one(a, "server") }
 
-func (o abilitiesOf) lacks(a object.Ability) probeCache { return o.one(a, "lacks") }
+func (o abilitiesOf) lacks(a object.Ability) ProbeCache { return o.one(a, "lacks") }
 
 // known returns the abilities that the server was found to have.
 func (o abilitiesOf) known() []object.Ability {
-	return slices.DeleteFunc(object.Abilities(), func(a object.Ability) bool { return !o.has(a).is() })
+	return slices.DeleteFunc(object.Abilities(), func(a object.Ability) bool { return !o.has(a).Is() })
 }
 
 // forgetAbilities makes the next run test the server of a bucket again.
-func forgetAbilities(a *app, u *url.URL) {
-	at, err := a.parseObject(u.String(), false)
+func forgetAbilities(a *Access, u *url.URL) {
+	at, err := a.ParseObject(u.String(), false)
 	if err != nil {
 		return
 	}
-	p, err := at.parameters(append([]string{paramIndex, paramDistinct}, reservationParameters...)...)
+	p, err := at.parameters(append([]string{ParamIndex, ParamDistinct}, ReservationParameters...)...)
 	if err == nil {
 		_, err = at.settingOf(p)
 	}
 	if err != nil {
 		return
 	}
-	known := abilitiesOf{bucket: at.bucket}
+	known := abilitiesOf{bucket: at.Bucket}
 	for _, ability := range object.Abilities() {
-		known.has(ability).forget()
-		known.lacks(ability).forget()
+		known.has(ability).Forget()
+		known.lacks(ability).Forget()
 	}
 }
 
@@ -296,7 +296,7 @@ func (r remembering) Verify(ctx context.Context, abilities ...object.Ability) er
 		if found, ok := r.lacking.Load(a); ok {
 			return found.(error)
 		}
-		if r.lacks(a).is() {
+		if r.lacks(a).Is() {
 			return &object.UnsupportedError{Ability: a, Found: "this is the result of an earlier test; to test again, call holdfast doctor"}
 		}
 		err := r.Bucket.Verify(ctx, a)
@@ -304,12 +304,12 @@ func (r remembering) Verify(ctx context.Context, abilities ...object.Ability) er
 		case object.TraitsOf(r.Bucket).Trusted:
 		case err == nil:
 			for _, found := range r.Bucket.KnownAbilities() {
-				if !r.has(found).is() {
-					r.has(found).note()
+				if !r.has(found).Is() {
+					r.has(found).Note()
 				}
 			}
 		case errors.Is(err, errors.ErrUnsupported):
-			r.lacks(a).note()
+			r.lacks(a).Note()
 			r.lacking.Store(a, err)
 		}
 		if err != nil {

@@ -1,4 +1,4 @@
-package main
+package stores
 
 import (
 	"context"
@@ -8,29 +8,29 @@ import (
 	"github.com/holdfast-go/holdfast/compat/s3verstore"
 )
 
-func versionedScheme() *scheme {
-	return &scheme{
-		name: s3verstore.Scheme, form: "s3+versioned://BUCKET/PREFIX", what: "a bucket with versions and without conditional writes",
-		parameters: `those of s3:, without unsafe.
+func versionedScheme() *Scheme {
+	return &Scheme{
+		Name: s3verstore.Scheme, Form: "s3+versioned://BUCKET/PREFIX", What: "a bucket with versions and without conditional writes",
+		Parameters: `those of s3:, without unsafe.
 put_lifetime: the longest time that a PUT may take.
 settle_delay: the wait between a PUT and the listing that shows its outcome`,
-		open: openVersioned, init: initVersions, doctor: versionedTarget,
+		Open: openVersioned, Init: initVersions, Doctor: versionedTarget,
 	}
 }
 
 // openVersioned opens s3+versioned://BUCKET/PREFIX; see [s3verstore.Config] for its
 // parameters.
-func openVersioned(ctx context.Context, a *app, u *url.URL, _ bool) (opened, error) {
+func openVersioned(ctx context.Context, a *Access, u *url.URL, _ bool) (Opened, error) {
 	st, err := s3verstore.Open(ctx, u.String(), &s3verstore.Options{Logger: a.Log()})
 	if err != nil {
-		return opened{}, err
+		return Opened{}, err
 	}
 	return remote(st), nil
 }
 
 // initVersions refuses a bucket where a rule would remove versions that the store needs, or
 // where locks of another program are.
-func initVersions(ctx context.Context, a *app, raw string) (map[string]any, error) {
+func initVersions(ctx context.Context, a *Access, raw string) (map[string]any, error) {
 	st, err := s3verstore.Open(ctx, raw, nil)
 	if err != nil {
 		return nil, err
@@ -42,10 +42,10 @@ func initVersions(ctx context.Context, a *app, raw string) (map[string]any, erro
 	if err := settings.Err(); err != nil {
 		return nil, err
 	}
-	return a.usable(ctx, raw)
+	return a.Usable(ctx, raw)
 }
 
-func versionedTarget(ctx context.Context, a *app, u *url.URL) (*doctor.Target, func(), error) {
+func versionedTarget(ctx context.Context, a *Access, u *url.URL) (*doctor.Target, func(), error) {
 	config, err := s3verstore.ParseURL(u.String())
 	if err != nil {
 		return nil, nil, err

@@ -1,4 +1,4 @@
-package main
+package stores
 
 import (
 	"context"
@@ -19,74 +19,74 @@ import (
 	"github.com/holdfast-go/holdfast/object/dirbucket"
 )
 
-// bucket is a bucket together with what is needed to use it.
-type bucket struct {
+// Bucket is a bucket together with what is needed to use it.
+type Bucket struct {
 	*object.Client
 	io.Closer
-	url   string // as people write it, without parameters and without a key
-	etags bool   // its versions are ETags
+	URL   string // as people write it, without parameters and without a key
+	ETags bool   // its versions are ETags
 
-	reservations *reservations // nil: writers make none
+	Reservations *reservations // nil: writers make none
 
 	// Only for a bucket with an index: where its bodies are.
-	bodies       object.Bucket
-	bodiesPrefix string
-	index        string // for people
+	Bodies       object.Bucket
+	BodiesPrefix string
+	Index        string // for people
 }
 
-// id is different for different buckets.
-func (b bucket) id() string { return object.TraitsOf(b.Bucket()).ID }
+// ID is different for different buckets.
+func (b Bucket) ID() string { return object.TraitsOf(b.Bucket()).ID }
 
-// objectURL is the URL of an object, or of all objects whose keys begin with key.
-type objectURL struct {
-	bucket *url.URL // without the key
-	key    string
-	given  *url.URL // as it was given; it holds no secret
-	makes  bool     // open may make the bucket, if that is safe
+// ObjectURL is the URL of an object, or of all objects whose keys begin with key.
+type ObjectURL struct {
+	Bucket *url.URL // without the key
+	Key    string
+	Given  *url.URL // as it was given; it holds no secret
+	Makes  bool     // open may make the bucket, if that is safe
 
-	replaces bool // the object is to be replaced, and so must exist
+	Replaces bool // the object is to be replaced, and so must exist
 
 	noConditionalPut bool // its parameters say that conditional puts are off
 }
 
-// parseObject takes the URL of an object apart. Neither its result nor its errors hold a
+// ParseObject takes the URL of an object apart. Neither its result nor its errors hold a
 // secret, whatever raw holds.
-func (a *app) parseObject(raw string, makes bool) (*objectURL, error) {
+func (a *Access) ParseObject(raw string, makes bool) (*ObjectURL, error) {
 	if raw == "" {
 		return nil, exit.Usagef("the URL is empty: name an object, such as %s", objectForms())
 	}
-	u, err := parseURL(raw)
+	u, err := ParseURL(raw)
 	if err != nil {
 		return nil, err
 	}
-	if schemeOf(u.Scheme).openBucket == nil {
+	if SchemeOf(u.Scheme).OpenBucket == nil {
 		return nil, exit.Usagef("%s: this kind of store cannot store objects; use %s", u.Scheme, objectForms())
 	}
-	at := &objectURL{given: u, makes: makes}
+	at := &ObjectURL{Given: u, Makes: makes}
 	if u.Scheme == "file" {
 		return at, at.findDirectory()
 	}
 	bare := *u
-	at.key = strings.TrimPrefix(u.Path, "/")
+	at.Key = strings.TrimPrefix(u.Path, "/")
 	bare.Path, bare.RawPath = "", ""
-	at.bucket = &bare
+	at.Bucket = &bare
 	return at, nil
 }
 
-// object checks that the URL names an object, and not a bucket or a prefix.
-func (at *objectURL) object() error {
+// Object checks that the URL names an object, and not a bucket or a prefix.
+func (at *ObjectURL) Object() error {
 	switch {
-	case at.key == "":
+	case at.Key == "":
 		return exit.Usagef("%s names a bucket and no object: add the key of the object, /KEY", at)
-	case strings.HasSuffix(at.key, "/"):
+	case strings.HasSuffix(at.Key, "/"):
 		return exit.Usagef("%s does not name an object, because it ends with a slash: add the last part of the key", at)
 	}
 	return nil
 }
 
 // String is the URL as people write it, without parameters.
-func (at *objectURL) String() string {
-	u := *at.given
+func (at *ObjectURL) String() string {
+	u := *at.Given
 	u.RawQuery, u.ForceQuery = "", false
 	return u.String()
 }
@@ -95,33 +95,33 @@ func (at *objectURL) String() string {
 // directory above that is a bucket. If no directory above is a bucket, DIR is the nearest
 // directory that exists, if it is empty; or the last directory of the path, if only that
 // one is missing.
-func (at *objectURL) findDirectory() error {
-	path, _, err := directoryOf(at.given)
+func (at *ObjectURL) findDirectory() error {
+	path, _, err := DirectoryOf(at.Given)
 	if err != nil {
 		return err
 	}
 	var dir string
 	i := strings.Index(path[1:], "//")
 	if i >= 0 {
-		dir, at.key = path[:i+1], strings.TrimLeft(path[i+1:], "/")
-	} else if dir, at.key, err = nearestBucket(path); err != nil {
+		dir, at.Key = path[:i+1], strings.TrimLeft(path[i+1:], "/")
+	} else if dir, at.Key, err = NearestBucket(path); err != nil {
 		return err
 	}
 	if dir == "" {
-		if !at.makes {
+		if !at.Makes {
 			return exit.With(exit.NotFound, fmt.Errorf("the path %s contains no bucket: the first put creates one", at))
 		}
-		if dir, at.key, err = newBucket(path); err != nil {
+		if dir, at.Key, err = newBucket(path); err != nil {
 			return err
 		}
 	}
-	if i < 0 && hasDots(at.key) {
-		return exit.Usagef("%s means the key %s in the bucket %s: write the path without . and ..; if the key contains them, write file:DIR//KEY", at, printable.Text(at.key), printable.Text(dir))
+	if i < 0 && hasDots(at.Key) {
+		return exit.Usagef("%s means the key %s in the bucket %s: write the path without . and ..; if the key contains them, write file:DIR//KEY", at, printable.Text(at.Key), printable.Text(dir))
 	}
 	if dir, err = filepath.Abs(dir); err != nil {
 		return err
 	}
-	at.bucket = &url.URL{Scheme: "file", Path: filepath.ToSlash(dir), RawQuery: at.given.RawQuery}
+	at.Bucket = &url.URL{Scheme: "file", Path: filepath.ToSlash(dir), RawQuery: at.Given.RawQuery}
 	return nil
 }
 
@@ -146,9 +146,9 @@ func divisions(path string, yield func(dir, key string) bool) {
 	}
 }
 
-// nearestBucket returns the longest directory of a path that is a bucket, and the key
+// NearestBucket returns the longest directory of a path that is a bucket, and the key
 // that remains; nothing if there is none.
-func nearestBucket(path string) (dir, key string, err error) {
+func NearestBucket(path string) (dir, key string, err error) {
 	divisions(path, func(d, k string) bool {
 		var is bool
 		if is, err = dirbucket.Exists(d); is {
@@ -165,7 +165,7 @@ func newBucket(path string) (dir, key string, err error) {
 	var missing [][2]string // directories that do not exist, each with its key
 	divisions(path, func(d, k string) bool {
 		var empty bool
-		empty, err = isEmpty(d)
+		empty, err = IsEmpty(d)
 		switch {
 		case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
 			err, missing = nil, append(missing, [2]string{d, k})
@@ -187,9 +187,9 @@ func newBucket(path string) (dir, key string, err error) {
 	return dir, key, err
 }
 
-// isEmpty reports whether a directory is empty. It does not count what another process puts
+// IsEmpty reports whether a directory is empty. It does not count what another process puts
 // there while it makes a bucket of the same directory.
-func isEmpty(dir string) (bool, error) {
+func IsEmpty(dir string) (bool, error) {
 	f, err := os.Open(dir)
 	if err != nil {
 		return false, err
@@ -204,18 +204,18 @@ func isEmpty(dir string) (bool, error) {
 
 // store returns the URL of the store at the place of the object, with the parameters that
 // no other function has taken out.
-func (at *objectURL) store() string {
-	u := *at.bucket
-	u.Path = at.given.Path
+func (at *ObjectURL) store() string {
+	u := *at.Bucket
+	u.Path = at.Given.Path
 	return u.String()
 }
 
-// isNew reports whether the URL names a directory that open would make a bucket of.
-func (at *objectURL) isNew() bool {
-	if at.bucket.Scheme != "file" {
+// IsNew reports whether the URL names a directory that open would make a bucket of.
+func (at *ObjectURL) IsNew() bool {
+	if at.Bucket.Scheme != "file" {
 		return false
 	}
-	dir, _, err := directoryOf(at.bucket)
+	dir, _, err := DirectoryOf(at.Bucket)
 	if err != nil {
 		return false
 	}
@@ -223,16 +223,16 @@ func (at *objectURL) isNew() bool {
 	return err == nil && !is
 }
 
-// open opens the bucket of a URL. The caller closes it.
-func (at *objectURL) open(ctx context.Context, a *app) (bucket, error) {
-	b, err := schemeOf(at.bucket.Scheme).openBucket(ctx, a, at)
-	return b, at.absent(err)
+// Open opens the bucket of a URL. The caller closes it.
+func (at *ObjectURL) Open(ctx context.Context, a *Access) (Bucket, error) {
+	b, err := SchemeOf(at.Bucket.Scheme).OpenBucket(ctx, a, at)
+	return b, at.Absent(err)
 }
 
-// absent turns the error that there is no bucket into that of a condition which does not
+// Absent turns the error that there is no bucket into that of a condition which does not
 // hold, if the object is to be replaced.
-func (at *objectURL) absent(err error) error {
-	if err == nil || at == nil || !at.replaces || exit.Status(err) != exit.NotFound {
+func (at *ObjectURL) Absent(err error) error {
+	if err == nil || at == nil || !at.Replaces || exit.Status(err) != exit.NotFound {
 		return err
 	}
 	return exit.With(exit.Condition, fmt.Errorf("the object does not exist: %w", err))
@@ -240,8 +240,8 @@ func (at *objectURL) absent(err error) error {
 
 // parameters takes the named parameters out of the URL of the bucket, and returns their
 // values. It refuses a parameter that occurs twice.
-func (at *objectURL) parameters(names ...string) (map[string]string, error) {
-	query, taken := at.bucket.Query(), map[string]string{}
+func (at *ObjectURL) parameters(names ...string) (map[string]string, error) {
+	query, taken := at.Bucket.Query(), map[string]string{}
 	for _, name := range names {
 		switch values := query[name]; {
 		case len(values) > 1:
@@ -253,6 +253,6 @@ func (at *objectURL) parameters(names ...string) (map[string]string, error) {
 			query.Del(name)
 		}
 	}
-	at.bucket.RawQuery = query.Encode()
+	at.Bucket.RawQuery = query.Encode()
 	return taken, nil
 }

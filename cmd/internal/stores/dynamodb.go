@@ -1,4 +1,4 @@
-package main
+package stores
 
 import (
 	"context"
@@ -13,30 +13,30 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-func dynamoScheme() *scheme {
-	return &scheme{
-		name: "dynamodb", form: "dynamodb://TABLE/PREFIX", what: "a table of DynamoDB",
-		parameters: "region, endpoint, profile, anonymous, fips, dualstack, timeout, unsafe: as for s3:",
-		open:       openDynamo, init: initDynamo, doctor: dynamoTarget,
-		tables: dynamoItems{}, tableForm: "dynamodb://TABLE",
+func dynamoScheme() *Scheme {
+	return &Scheme{
+		Name: "dynamodb", Form: "dynamodb://TABLE/PREFIX", What: "a table of DynamoDB",
+		Parameters: "region, endpoint, profile, anonymous, fips, dualstack, timeout, unsafe: as for s3:",
+		Open:       openDynamo, Init: initDynamo, Doctor: dynamoTarget,
+		Tables: dynamoItems{}, TableForm: "dynamodb://TABLE",
 	}
 }
 
 // openDynamo opens dynamodb://TABLE/PREFIX; see [dynamostore.Config] for its
 // parameters.
-func openDynamo(ctx context.Context, a *app, u *url.URL, _ bool) (opened, error) {
-	known := probeCacheFor(u)
-	st, err := dynamostore.Open(ctx, u.String(), &dynamostore.Options{Trusted: known.is(), OnVerified: known.note, Logger: a.Log()})
+func openDynamo(ctx context.Context, a *Access, u *url.URL, _ bool) (Opened, error) {
+	known := ProbeCacheFor(u)
+	st, err := dynamostore.Open(ctx, u.String(), &dynamostore.Options{Trusted: known.Is(), OnVerified: known.Note, Logger: a.Log()})
 	if err != nil {
-		return opened{}, err
+		return Opened{}, err
 	}
 	return remote(st), nil
 }
 
 // initDynamo first reads the store as every command does, so that it reports the same errors. It can
 // mend only one of them: a table that does not exist.
-func initDynamo(ctx context.Context, a *app, raw string) (map[string]any, error) {
-	result, err := a.usable(ctx, raw)
+func initDynamo(ctx context.Context, a *Access, raw string) (map[string]any, error) {
+	result, err := a.Usable(ctx, raw)
 	if !errors.Is(err, store.ErrMisconfigured) {
 		return result, err
 	}
@@ -45,7 +45,7 @@ func initDynamo(ctx context.Context, a *app, raw string) (map[string]any, error)
 	} else if made != nil {
 		return nil, made
 	}
-	return a.usable(ctx, raw)
+	return a.Usable(ctx, raw)
 }
 
 func createTable(ctx context.Context, raw string) error {
@@ -60,7 +60,7 @@ func createTable(ctx context.Context, raw string) error {
 	return dynamostore.CreateTable(ctx, client, config.Table, config.Options(nil))
 }
 
-func dynamoTarget(ctx context.Context, _ *app, u *url.URL) (*doctor.Target, func(), error) {
+func dynamoTarget(ctx context.Context, _ *Access, u *url.URL) (*doctor.Target, func(), error) {
 	config, err := dynamostore.ParseURL(u.String())
 	if err != nil {
 		return nil, nil, err
@@ -75,12 +75,12 @@ func dynamoTarget(ctx context.Context, _ *app, u *url.URL) (*doctor.Target, func
 // dynamoItems are tables of DynamoDB.
 type dynamoItems struct{}
 
-func (dynamoItems) open(ctx context.Context, a *app, u *url.URL) (openTable, error) {
+func (dynamoItems) Open(ctx context.Context, a *Access, u *url.URL) (openTable, error) {
 	t, err := dynamotable.Open(ctx, u.String(), &dynamotable.Options{Logger: a.Log()})
 	return openTable{t, io.NopCloser(nil)}, err
 }
 
-func (dynamoItems) create(ctx context.Context, a *app, u *url.URL, partition, sort largeitem.KeyAttribute) error {
+func (dynamoItems) Create(ctx context.Context, a *Access, u *url.URL, partition, sort largeitem.KeyAttribute) error {
 	c, err := dynamotable.ParseURL(u.String())
 	if err != nil {
 		return err

@@ -1,0 +1,151 @@
+package stores
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"github.com/holdfast-go/holdfast/cmd/internal/exit"
+	"github.com/holdfast-go/holdfast/cmd/internal/output"
+	"github.com/holdfast-go/holdfast/internal/storeurl"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// Access is how one command uses stores.
+type Access struct {
+	output.Printer
+	StoreURL   string // of --store, or of the default store
+	StoreErr   error  // why no store can be named
+	StoreEmpty bool   // --store, or its variable, is set but empty: an unset secret, say
+	Makes      Making
+	OnlyReads  bool   // the command only shows what is there
+	Verbose    bool   // notes say which store is used, and why
+	Opened     string // the store that was opened last, as people write it, without parameters
+
+	reportedState sync.Once
+}
+
+// Opened is a store together with what a command needs to use it.
+type Opened struct {
+	store.Store
+	io.Closer
+	URL   string // as people write it, without parameters; different for different stores
+	Again string // with its parameters; opens the store again
+}
+
+// Open opens the store of the --store flag, or the default one.
+func (a *Access) Open(ctx context.Context) (Opened, error) {
+	return a.OpenURL(ctx, a.StoreURL)
+}
+
+func (a *Access) OpenURL(ctx context.Context, raw string) (Opened, error) {
+	u, err := a.ParseStore(raw)
+	if err != nil {
+		return Opened{}, err
+	}
+	a.WarnUntrustedState()
+	st, err := SchemeOf(u.Scheme).Open(ctx, a, u, raw == "")
+	if err != nil {
+		return Opened{}, err
+	}
+	a.Opened, st.Again = st.URL, Escaped(st.URL)
+	if u.RawQuery != "" {
+		st.Again += "?" + u.Query().Encode()
+	}
+	return st, nil
+}
+
+// Escaped returns the URL of a store in the form that [Access.ParseStore] reads. People are shown the
+// path as it is, with any characters.
+func Escaped(shown string) string {
+	scheme, path, _ := strings.Cut(shown, ":")
+	host := ""
+	if strings.HasPrefix(path, "//") {
+		i := strings.Index(path[2:], "/") + 2
+		if i < 2 {
+			return shown
+		}
+		host, path = path[:i], path[i:]
+	}
+	return scheme + ":" + host + (&url.URL{Path: path}).EscapedPath()
+}
+
+// ParseStore takes the URL of a store apart, or of the default store if raw is empty.
+// Neither its result nor its errors hold a secret, whatever raw holds.
+func (a *Access) ParseStore(raw string) (*url.URL, error) {
+	if a.StoreErr != nil {
+		return nil, a.StoreErr
+	}
+	if raw == "" {
+		if a.StoreEmpty {
+			return nil, exit.Usagef("--store or HOLDFAST_STORE is empty: name a store; or remove both to use the directory of this user's locks")
+		}
+		dir, err := DefaultDir()
+		return &url.URL{Scheme: "file", Path: dir}, err
+	}
+	return ParseURL(raw)
+}
+
+// ParseURL takes the URL of a store or object apart, as [Access.ParseStore] does.
+func ParseURL(raw string) (*url.URL, error) {
+	scheme, rest, _ := strings.Cut(raw, ":")
+	scheme = strings.ToLower(scheme)
+	if SchemeOf(scheme) == nil {
+		return nil, unknownStore(raw)
+	}
+	u, _, err := storeurl.Parse(raw)
+	switch {
+	case errors.Is(err, storeurl.ErrCredentials):
+		return nil, exit.With(exit.Unsafe, fmt.Errorf("store %s:...: %w", scheme, err))
+	case err != nil:
+		return nil, exit.Usagef("store %s:...: %w", scheme, err)
+	case scheme != "file":
+		return u, nil
+	case strings.HasPrefix(rest, "~"):
+		return nil, exit.Usagef("store file:~...: no shell has replaced the ~: write file:$HOME/PATH, in double quotes")
+	case u.Host != "":
+		return nil, exit.Usagef("store file://...: a directory has no host: write file:/PATH or file:PATH")
+	}
+	return u, nil
+}
+
+// Making says what a command may make for a store that is a directory.
+type Making int
+
+const (
+	makesLast Making = iota // makes the last directory; those above it must exist
+	MakesNone               // makes nothing: the command reads what exists
+	Awaits                  // the command waits for locks to come: it makes only the standard store
+	MakesAll                // makes all directories: that is the command's purpose
+)
+
+// RootState is root's directory for locks and for what the command remembers. Nothing but
+// the build of a test changes it: tests that root runs keep out of root's own directory.
+var RootState = "/var/lib/holdfast"
+
+// DefaultDir is the directory of locks when no store is named. It belongs to this user, so
+// that two users do not share a default store.
+func DefaultDir() (string, error) {
+	if os.Geteuid() == 0 {
+		return RootState, nil
+	}
+	if dir := os.Getenv("XDG_STATE_HOME"); filepath.IsAbs(dir) {
+		return filepath.Join(dir, "holdfast"), nil
+	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return "", exit.Usagef("there is no home directory for this user's locks (%w): name a store with --store file:PATH", err)
+	}
+	return filepath.Join(home, ".local", "state", "holdfast"), nil
+}
+
+// remote is a store that needs no closing.
+func remote(st store.Store) Opened {
+	return Opened{Store: st, Closer: io.NopCloser(nil), URL: store.TraitsOf(st).Name}
+}
