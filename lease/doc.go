@@ -13,7 +13,7 @@
 //
 // # What programs call
 //
-//   - Take a lock. [New] returns a [Client] with [Options]. Options.TTL is the TTL of its locks.
+//   - Take a lock. [New] returns a [Client] with [Options]. [Options.TTL] is the TTL of its locks.
 //     After the context of the work has ended, the work must stop within [Options.Grace].
 //     [Client.Do] runs a function under a lock. [Client.Acquire] waits for a lock and returns a
 //     [Guard]. [Client.TryAcquire] does not wait. [LockOptions] say how to take the lock; nil means
