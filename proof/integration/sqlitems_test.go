@@ -15,6 +15,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/stdlib"
+
 	"github.com/holdfast-go/holdfast/items/itemtest"
 	"github.com/holdfast-go/holdfast/items/largeitem"
 	"github.com/holdfast-go/holdfast/items/sqltable"
@@ -64,6 +67,7 @@ func TestSQLItems(t *testing.T) {
 			t.Run("ForeignRows", func(t *testing.T) { checkSQLForeignRows(t, open(t)) })
 		})
 	}
+	t.Run("Plans", func(t *testing.T) { checkSQLPlans(t, newPostgres(t, server, "")) })
 	t.Run("Cuts", func(t *testing.T) { checkSQLItemCuts(t, server) })
 }
 
@@ -356,6 +360,65 @@ func checkSQLSetUp(t *testing.T, open func(t *testing.T) database) {
 		t.Errorf("a table made anew: %+v, %v", anew, err)
 	}
 }
+
+// checkSQLPlans: PostgreSQL computes what is constant in a statement each time it plans it, and
+// a plan of a statement of Holdfast has nothing large in it.
+func checkSQLPlans(t *testing.T, d database) {
+	d.items(t, nil) // makes the table
+	config, err := pgx.ParseConfig(d.url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	statements := &tracedStatements{}
+	config.Tracer = statements
+	db := stdlib.OpenDB(*config)
+	defer db.Close()
+	table, err := sqltable.New(db, d.dialect, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := table.Put(t.Context(), itemKey(t, "a"), largeitem.Attributes{"a": "x"}, nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := table.Delete(t.Context(), itemKey(t, "a"), nil); err != nil {
+		t.Fatal(err)
+	}
+	explained := 0
+	for _, s := range slices.Clone(statements.all) {
+		if !strings.Contains(s.SQL, "holdfast_attributes") || !strings.Contains(s.SQL, "$1") {
+			continue
+		}
+		explained++
+		rows, err := d.open(t).QueryContext(t.Context(), "EXPLAIN (VERBOSE) "+s.SQL, s.Args...)
+		if err != nil {
+			t.Fatalf("%s: %v", s.SQL, err)
+		}
+		for rows.Next() {
+			var line string
+			if err := rows.Scan(&line); err != nil {
+				t.Error(err)
+			} else if len(line) > 100_000 {
+				t.Errorf("the plan has a line of %d bytes: %s", len(line), s.SQL)
+			}
+		}
+		if err := errors.Join(rows.Err(), rows.Close()); err != nil {
+			t.Error(err)
+		}
+	}
+	if explained == 0 {
+		t.Errorf("no statement was explained: %v", statements.all)
+	}
+}
+
+// tracedStatements remembers the statements of a connection.
+type tracedStatements struct{ all []pgx.TraceQueryStartData }
+
+func (s *tracedStatements) TraceQueryStart(ctx context.Context, _ *pgx.Conn, data pgx.TraceQueryStartData) context.Context {
+	s.all = append(s.all, data)
+	return ctx
+}
+
+func (*tracedStatements) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
 
 // checkSQLForeignRows: what another program has written is reported, and never read whole,
 // nor written over.
