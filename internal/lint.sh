@@ -23,6 +23,9 @@ done
 echo "== staticcheck"
 tools=$(cache tools)
 GOWORK=off GOFLAGS= go build -modfile=internal/tools.mod -o "$tools/staticcheck" honnef.co/go/tools/cmd/staticcheck
+# What it knows of the libraries is in the directory that CI keeps.
+STATICCHECK_CACHE=$(cache staticcheck)
+export STATICCHECK_CACHE
 "$tools/staticcheck" "${packages[@]}"
 for dir in "${apart[@]}"; do (cd "$dir" && GOWORK=off "$tools/staticcheck" ./...); done
 
