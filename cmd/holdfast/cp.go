@@ -35,8 +35,8 @@ copy, if the server can do this. Conditions, such as --if-absent, apply to the d
 --recursive copies all objects below a prefix, or all files of a directory. Each copy keeps the
 part of its name after the prefix. cp writes no file outside of the destination. If a copy fails,
 cp continues with the others. cp then ends with the status of the failed copies, or with 1 if these
-have different statuses. cp does not copy symbolic
-links, pipes and devices, and ends with status 1 if it finds one.`,
+have different statuses. cp does not copy symbolic links, pipes and devices, and ends with status 1
+if it finds one.`,
 		Example: `  holdfast object cp report.pdf s3://bucket/reports/
   holdfast object cp s3://bucket/reports/report.pdf .
   holdfast object cp s3://bucket/a s3://bucket/b --if-absent

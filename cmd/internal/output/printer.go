@@ -63,6 +63,7 @@ func (p *Printer) Warnf(format string, args ...any) {
 	p.Report(Problem{Level: "note", Message: fmt.Sprintf(format, args...)})
 }
 
+// PrintJSON writes a result to stdout.
 func (p *Printer) PrintJSON(v any) error {
 	enc := printable.JSON(p.Stdout)
 	enc.SetIndent("", "  ")

@@ -13,6 +13,7 @@ func Quote(s string) string {
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
+// DidYouMean returns the end of a message that proposes a word; nothing for an empty word.
 func DidYouMean(word string) string {
 	if word == "" {
 		return ""

@@ -60,6 +60,7 @@ func ProbeCacheFor(u *url.URL) ProbeCache {
 	return ProbeCacheIn(dir, u)
 }
 
+// ProbeCacheIn is [ProbeCacheFor] with another state directory.
 func ProbeCacheIn(dir string, u *url.URL) ProbeCache {
 	bare := *u
 	bare.User, bare.Fragment = nil, ""
@@ -79,6 +80,7 @@ func endpoints() (all string) {
 	return all
 }
 
+// Is reports whether the store passed its probe a short time ago.
 func (k ProbeCache) Is() bool {
 	if k == "" {
 		return false

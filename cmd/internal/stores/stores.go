@@ -44,6 +44,7 @@ func (a *Access) Open(ctx context.Context) (Opened, error) {
 	return a.OpenURL(ctx, a.StoreURL)
 }
 
+// OpenURL opens the store of a URL; of an empty one, the default store.
 func (a *Access) OpenURL(ctx context.Context, raw string) (Opened, error) {
 	u, err := a.ParseStore(raw)
 	if err != nil {
