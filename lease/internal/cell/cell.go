@@ -20,6 +20,7 @@ type Seen struct {
 	Version store.Version   // zero: absent
 	Rec     *lockrec.Record // nil: absent
 	At      time.Time       // monotonic: after the reply that showed it first
+	Sent    time.Time       // monotonic: before the read that showed it; zero: it was no read
 	Age     time.Duration   // by the store's own clock; negative: not known
 }
 
@@ -164,19 +165,20 @@ func (c *Cell) Read(ctx context.Context) (*Seen, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.At, s.Age = c.Space.Clock.Monotonic(), age
+	s.At, s.Sent, s.Age = c.Space.Clock.Monotonic(), at, age
 	c.Space.readAnswered(c.Key, began, at, s.Version)
 	return c.Note(s), nil
 }
 
 // Fetch reads the state of the record, settled where the store has to settle.
 func (c *Cell) Fetch(ctx context.Context) (*Seen, error) {
+	sent := c.Space.Clock.Monotonic()
 	value, v, err := c.Space.Store.Get(ctx, c.Key)
 	s, err := c.decode(value, v, err)
 	if err != nil {
 		return nil, err
 	}
-	s.At = c.Space.Clock.Monotonic()
+	s.At, s.Sent = c.Space.Clock.Monotonic(), sent
 	return s, nil
 }
 
@@ -196,12 +198,13 @@ func (c *Cell) Inspect(ctx context.Context) (*Seen, error) {
 	if !ok || c.Space.Set.IgnoreStoreClock {
 		return c.Fetch(ctx)
 	}
+	sent := c.Space.Clock.Monotonic()
 	value, v, age, err := ager.GetAge(ctx, c.Key)
 	s, err := c.decode(value, v, err)
 	if err != nil {
 		return nil, err
 	}
-	s.At, s.Age = c.Space.Clock.Monotonic(), age
+	s.At, s.Sent, s.Age = c.Space.Clock.Monotonic(), sent, age
 	return s, nil
 }
 

@@ -13,6 +13,7 @@ type firstSeen struct {
 	version store.Version
 	write   lockrec.HolderWrite
 	at      time.Time // monotonic
+	seen    time.Time // monotonic: after the reply that first showed the version
 }
 
 // MaxRecent is how many keys one generation of recents has.
@@ -58,16 +59,26 @@ func (r *Recents[V]) Len() int { return len(r.young) + len(r.old) }
 // sinceFirstSeen returns s with the time when the client first saw the holder's write that s shows.
 // So many short tries, each through its own handle, find a dead holder as soon as one waiter does.
 // A later time never replaces an earlier one of the same write.
+//
+// The reply of a slow read can show an older state than the client knows. Such a read was sent before
+// the client first saw the present version, and it changes nothing here: otherwise the client would
+// time the holder's write from the start again.
 func (c *Space) sinceFirstSeen(key string, s *Seen) *Seen {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	first, known := c.FirstSeen.Get(key)
+	if known && first.version != s.Version && !s.Sent.IsZero() && s.Sent.Before(first.seen) {
+		return s
+	}
 	if s.Rec == nil || s.Rec.State == lockrec.Revoked || s.Rec.State == lockrec.Free && s.Rec.NotBefore.IsZero() {
 		c.FirstSeen.drop(key)
 		return s
 	}
-	now := firstSeen{s.Version, lockrec.LastWrite(s.Rec), s.At}
-	if first, ok := c.FirstSeen.Get(key); ok && first.at.Before(s.At) &&
-		(first.version == s.Version || first.write == now.write) {
+	now := firstSeen{s.Version, lockrec.LastWrite(s.Rec), s.At, s.At}
+	if known && first.version == s.Version && first.seen.Before(s.At) {
+		now.seen = first.seen
+	}
+	if known && first.at.Before(s.At) && (first.version == s.Version || first.write == now.write) {
 		now.at = first.at
 		earlier := *s
 		earlier.At = first.at
