@@ -18,24 +18,30 @@ type RequestCounter interface {
 
 // Bench measures the store that the function open returns. Each operation is a separate benchmark, with
 // values as large as the record of a lock. If the store is a [RequestCounter], requests/op is exact and
-// does not depend on the machine. For contended puts, tries/op is the number of tries for one success.
+// does not depend on the machine. Bench measures the operation of an optional ability only if the store
+// has this ability. For contended puts, tries/op is the number of tries for one success.
 func Bench(b *testing.B, open func(b *testing.B) store.Store) {
+	abilities := open(b)
 	for _, bench := range []struct {
 		name string
 
 		// prepare returns the operation to measure.
 		prepare func(b *testing.B, s store.Store) func() error
+		needs   func(s store.Store) bool // reports whether the store has the ability; nil: none is needed
 	}{
-		{"Get", benchGet},
-		{"GetAbsent", benchGetAbsent},
-		{"GetIfChanged", benchGetIfChanged},
-		{"Put", benchPut},
-		{"PutUnsynced", benchPutUnsynced},
-		{"PutRefused", benchPutRefused},
-		{"Create", benchCreate},
-		{"CreateDelete", benchCreateDelete},
-		{"Wake", benchWake},
+		{"Get", benchGet, nil},
+		{"GetAbsent", benchGetAbsent, nil},
+		{"GetIfChanged", benchGetIfChanged, has[store.ConditionalGetter]},
+		{"Put", benchPut, nil},
+		{"PutUnsynced", benchPutUnsynced, has[store.UnsyncedPutter]},
+		{"PutRefused", benchPutRefused, nil},
+		{"Create", benchCreate, nil},
+		{"CreateDelete", benchCreateDelete, nil},
+		{"Wake", benchWake, has[store.Watcher]},
 	} {
+		if bench.needs != nil && !bench.needs(abilities) {
+			continue
+		}
 		b.Run(bench.name, func(b *testing.B) {
 			s := open(b)
 			op := bench.prepare(b, s)
@@ -50,6 +56,11 @@ func Bench(b *testing.B, open func(b *testing.B) store.Store) {
 		})
 	}
 	b.Run("PutContended", func(b *testing.B) { benchContended(b, open(b)) })
+}
+
+func has[A any](s store.Store) bool {
+	_, ok := store.As[A](s)
+	return ok
 }
 
 // requests counts from a moment on; the zero value counts nothing.
@@ -107,9 +118,6 @@ func expected(err, want error) error {
 }
 
 func benchGetIfChanged(b *testing.B, s store.Store) func() error {
-	if _, ok := store.As[store.ConditionalGetter](s); !ok {
-		b.Skip("the store is not a ConditionalGetter")
-	}
 	v := benchCreated(b, s, "job")
 	return func() error {
 		_, _, _, err := store.GetIfChanged(b.Context(), s, "job", v)
@@ -126,10 +134,7 @@ func benchPut(b *testing.B, s store.Store) func() error {
 }
 
 func benchPutUnsynced(b *testing.B, s store.Store) func() error {
-	p, ok := store.As[store.UnsyncedPutter](s)
-	if !ok {
-		b.Skip("the store is not an UnsyncedPutter")
-	}
+	p, _ := store.As[store.UnsyncedPutter](s)
 	v, value := benchCreated(b, s, "job"), benchValue()
 	return func() (err error) {
 		v, err = p.PutUnsynced(b.Context(), "job", v, value)
@@ -168,10 +173,7 @@ func benchCreateDelete(b *testing.B, s store.Store) func() error {
 
 // benchWake measures a put until a watch of another goroutine has returned.
 func benchWake(b *testing.B, s store.Store) func() error {
-	w, ok := store.As[store.Watcher](s)
-	if !ok {
-		b.Skip("the store is not a Watcher")
-	}
+	w, _ := store.As[store.Watcher](s)
 	v, value := benchCreated(b, s, "job"), benchValue()
 	watch := make(chan store.Version)
 	woken := make(chan error)
