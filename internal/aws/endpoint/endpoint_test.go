@@ -1,0 +1,52 @@
+package endpoint_test
+
+import (
+	"errors"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/holdfast-go/holdfast/internal/aws/endpoint"
+)
+
+// sdk and own are resolvers: that of the SDK, and one of the user.
+type (
+	sdk struct{}
+	own struct{ err error }
+)
+
+func TestID(t *testing.T) {
+	for _, c := range []struct {
+		base     string
+		resolver any
+		region   string
+		want     string // after the scheme
+	}{
+		{"", nil, "eu-west-1", "aws/eu-west-1/b"},
+		{"", sdk{}, "eu-west-1", "aws/eu-west-1/b"},
+		{"https://s3.dualstack.eu-west-1.amazonaws.com", nil, "eu-west-1", "aws/eu-west-1/b"},
+		{"https://dynamodb.eu-west-1.amazonaws.com", nil, "eu-west-1", "aws/eu-west-1/b"},
+		{"http://localhost:9000", nil, "us-east-1", "localhost:9000/us-east-1/b"},
+		{"http://LOCALHOST:9000/", nil, "us-east-1", "localhost:9000/us-east-1/b"},
+		{"https://user:secret@minio.example:443/s3?key=secret", nil, "x", "minio.example/s3/x/b"},
+		{"https://minio.example/one/", nil, "x", "minio.example/one/x/b"},
+		{"http://[::1]:80", nil, "x", "::1/x/b"},
+		{"", own{}, "x", "own.example/x/b"},
+		{"", own{errors.New("no endpoint")}, "x", "unknown/x/b"},
+	} {
+		base := &c.base
+		if c.base == "" {
+			base = nil
+		}
+		resolve := func() (url.URL, error) {
+			return url.URL{Scheme: "https", Host: "Own.example:443"}, c.resolver.(own).err
+		}
+		onAWS := endpoint.IsAWS(base, c.resolver, sdk{})
+		if onAWS != strings.HasPrefix(c.want, "aws/") {
+			t.Errorf("%s is Amazon's: %v", c.base, onAWS)
+		}
+		if got := endpoint.ID("s3", onAWS, base, c.region, "b", resolve); got != "s3://"+c.want {
+			t.Errorf("%s in %s: %s, want %s", c.base, c.region, got, c.want)
+		}
+	}
+}
