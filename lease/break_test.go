@@ -3,6 +3,7 @@ package lease_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -278,6 +279,37 @@ func TestBreakOfAnUnresolvedClaim(t *testing.T) {
 			if took := takes(t, client(t, st, nil), "job"); took > soon {
 				t.Errorf("given up: %v; taken after %v", givenUp, took)
 			}
+		})
+	}
+}
+
+// The reply of a break is lost, and the holder has freed the lock since. What the client reads then
+// does not show whether its break was applied, so it must not report that it was not. In the control
+// the holder writes first, and the break conflicts.
+func TestOutcomeOfALostBreakIsUnknown(t *testing.T) {
+	for _, lost := range []bool{true, false} {
+		t.Run(fmt.Sprintf("lost=%v", lost), func(t *testing.T) {
+			bubble(t, func(t *testing.T, st store.Store) {
+				g := mustTry(t, client(t, hidden{st}, &lease.Options{ManualRenewal: true}), "job")
+				done := false
+				operator := client(t, store.Intercept(hidden{st}, func(ctx context.Context, op *store.Op, next store.Handler) error {
+					if !op.Kind.Write() || done {
+						return next(ctx, op)
+					}
+					if done = true; !lost {
+						_ = g.Release(t.Context())
+						return next(ctx, op)
+					}
+					if err := next(ctx, op); err != nil {
+						return err
+					}
+					_ = g.Release(t.Context())
+					return store.MarkUnknown(errors.New("the reply was lost"))
+				}), nil)
+				if _, err := operator.Break(t.Context(), "job", g.Token(), nil); err == nil || store.InDoubt(err) != lost {
+					t.Errorf("Break: %v, outcome %v; want an error, in doubt: %v", err, store.OutcomeOf(err), lost)
+				}
+			})
 		})
 	}
 }

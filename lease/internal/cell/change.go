@@ -12,8 +12,15 @@ import (
 // Change writes what change makes of the state base, and returns the record when it is applied. The
 // holder and others may write between any two steps: then change is called again with the current
 // state. Change ends with the error of change, or when change returns no record. The error matches
-// [ErrUnresolved] if Change could not find out whether the write was applied.
-func (c *Cell) Change(ctx context.Context, base *Seen, change func(*Seen) (*lockrec.Record, error)) (*lockrec.Record, error) {
+// [ErrUnresolved] if Change could not find out whether the last write was applied. After any write of
+// unknown outcome, the outcome of the error is unknown.
+func (c *Cell) Change(ctx context.Context, base *Seen, change func(*Seen) (*lockrec.Record, error)) (_ *lockrec.Record, err error) {
+	doubt := false // a write that was sent may have been applied, and then been replaced
+	defer func() {
+		if doubt {
+			err = store.MarkUnknown(err)
+		}
+	}()
 	c.Known() // the times of earlier reads continue to count
 	for others := c.Contention(0); ; {
 		rec, err := change(base)
@@ -27,7 +34,8 @@ func (c *Cell) Change(ctx context.Context, base *Seen, change func(*Seen) (*lock
 			}
 			continue
 		}
-		f := c.Over(base).Write(ctx, rec, c.Space.Clock.SinceStart(), nil)
+		t := c.Over(base)
+		f := t.Write(ctx, rec, c.Space.Clock.SinceStart(), nil)
 		switch {
 		case f.Try.Rec != nil:
 			if f.Resolution == store.ResolutionApplied {
@@ -37,6 +45,8 @@ func (c *Cell) Change(ctx context.Context, base *Seen, change func(*Seen) (*lock
 		case f.Resolution == store.ResolutionPending:
 			return nil, fmt.Errorf("%w: %w: %w", f.Err, ErrUnresolved, f.Ended)
 		case f.Now != nil:
+			// OtherWrite says that the holder did not write. Here the write was not the holder's.
+			doubt = doubt || len(t.Open()) > 0 && (f.OtherWrite || f.Resolution != store.ResolutionNotApplied)
 			if base, err = others.Conflict(ctx); err != nil {
 				return nil, store.MarkNotApplied(fmt.Errorf("%w: %w", f.Err, err))
 			}
