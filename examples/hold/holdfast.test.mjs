@@ -40,7 +40,7 @@ under("many locks", async (t) => {
   assert.equal((await t.show("l/7")).holder, "ada");
   for (const lock of locks) lock.check();
   assert.equal(await client.tryAcquire("l/7"), null);
-  await assert.rejects(client.acquire("l/7", { wait: 10 }), (error) => {
+  await assert.rejects(client.acquire("l/7", { wait: 1000 }), (error) => {
     return error instanceof Busy && error.holder === "ada" && error.token === locks[7].token;
   });
   await locks[7].store("step 1");
@@ -84,7 +84,7 @@ under("readers and slots", async (t) => {
   assert.equal(readers[0].token, readers[1].token);
   assert.equal(await client.tryAcquire("doc"), null);
   for (const reader of readers) await reader.release();
-  await client.use("doc", () => assert.rejects(client.acquire("doc", { wait: 10, shared: true }), Busy), { fair: true });
+  await client.use("doc", () => assert.rejects(client.acquire("doc", { wait: 1000, shared: true }), Busy), { fair: true });
   const slots = [await client.acquire("pool", { slots: 2 }), await client.tryAcquire("pool", { slots: 2 })];
   assert.deepEqual(slots.map((lock) => lock.slot), [1, 2]);
   assert.equal(await client.tryAcquire("pool", { slots: 2 }), null);

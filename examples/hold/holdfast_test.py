@@ -48,7 +48,7 @@ class ClientTest(unittest.TestCase):
                 lock.check()
             self.assertIsNone(client.try_acquire("l/7"))
             with self.assertRaises(holdfast.Busy) as busy:
-                client.acquire("l/7", wait=0.01)
+                client.acquire("l/7", wait=1)
             self.assertEqual((busy.exception.holder, busy.exception.token), ("ada", locks[7].token))
             locks[7].store("step 1")
             self.assertEqual(self.show("l/7")["data"], "step 1")
@@ -130,7 +130,7 @@ class ClientTest(unittest.TestCase):
             self.assertIsNone(client.try_acquire("doc"))
         with client.acquire("doc", fair=True):
             with self.assertRaises(holdfast.Busy):
-                client.acquire("doc", wait=0.5, shared=True)
+                client.acquire("doc", wait=1, shared=True)
         with client.acquire("pool", slots=2) as one, client.try_acquire("pool", slots=2) as two:
             self.assertEqual((one.slot, two.slot), (1, 2))
             self.assertIsNone(client.try_acquire("pool", slots=2))
