@@ -12,7 +12,7 @@ test:
 
 # The tests that need no server.
 quick:
-	. internal/modules.sh && go test "$${released[@]}"
+	. internal/modules.sh && go test "$${released[@]}" ./examples/...
 
 lint:
 	bash internal/lint.sh

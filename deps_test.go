@@ -96,10 +96,10 @@ cmd/internal/exit:    store lease object checkpoint items/largeitem compat/aviso
 cmd/internal/child:   -
 cmd/internal/output:  store cmd/internal/printable
 cmd/internal/stores:  store/... object/... items/... compat/... internal/... aws/... cmd/internal/printable cmd/internal/exit cmd/internal/output cmd/internal/doctor
-examples/...:         store/... lease/... object/... checkpoint/... examples/...
 .:                    -
 
 # Never released.
+examples/...:          store/... lease/... object/... checkpoint/... examples/...
 proof/...:             internal/lockrec proof/...
 proof/integration/...: *
 proof/bench/...:       *

@@ -32,6 +32,7 @@ compat/s3verstore:  . internal/aws aws github.com/aws/
 cmd:                *
 
 # Never released.
+examples:               .
 proof:                  .
 proof/integration:      *
 proof/bench:            *

@@ -17,7 +17,7 @@ go vet "${packages[@]}"
 for dir in "${apart[@]}"; do (cd "$dir" && GOWORK=off go vet ./...); done
 for os in darwin windows; do
   echo "== go vet for $os"
-  GOOS=$os go vet "${released[@]}"
+  GOOS=$os go vet "${released[@]}" ./examples/...
 done
 
 echo "== staticcheck"

@@ -107,6 +107,8 @@ replace github.com/holdfast-go/holdfast/compat/reservation => ../../compat/reser
 
 replace github.com/holdfast-go/holdfast/compat/s3verstore => ../../compat/s3verstore
 
+replace github.com/holdfast-go/holdfast/examples => ../../examples
+
 replace github.com/holdfast-go/holdfast/internal/aws => ../../internal/aws
 
 replace github.com/holdfast-go/holdfast/proof/integration => ../integration

@@ -49,6 +49,7 @@ require (
 	github.com/holdfast-go/holdfast/compat v0.1.0
 	github.com/holdfast-go/holdfast/compat/reservation v0.1.0
 	github.com/holdfast-go/holdfast/compat/s3verstore v0.1.0
+	github.com/holdfast-go/holdfast/examples v0.1.0
 	github.com/holdfast-go/holdfast/internal/aws v0.1.0 // indirect
 	github.com/holdfast-go/holdfast/items v0.1.0
 	github.com/holdfast-go/holdfast/items/dynamotable v0.1.0
