@@ -1,14 +1,14 @@
 // Package holdfast is the front page of a library for locks, commits and checkpoints. Programs
 // keep them on storage that they already have: a directory, S3, DynamoDB, a database. There is no
 // server to run. The package itself is empty. Its example shows a worker with a lock, a fencing
-// token, a checkpoint and a commit.
+// token and a checkpoint.
 //
 // # What there is
 //
 //   - [github.com/holdfast-go/holdfast/lease]: locks that expire and that their holder renews,
 //     with fencing tokens; sessions, readers and writers, semaphores, fair queues, elections, and
 //     jobs that run once in each period.
-//   - [github.com/holdfast-go/holdfast/object]: conditional put, copy, rename and delete of
+//   - Module [github.com/holdfast-go/holdfast/object]: conditional put, copy, rename and delete of
 //     objects of any size, and a log of numbered commits. The buckets are
 //     [github.com/holdfast-go/holdfast/object/dirbucket] (a directory), aws/s3bucket (S3) and
 //     [github.com/holdfast-go/holdfast/object/membucket] (memory).
@@ -21,8 +21,9 @@
 //     [github.com/holdfast-go/holdfast/store.Store] for another storage system, and check it with
 //     package storetest.
 //
-// This module needs only the standard library. S3 and DynamoDB are in module aws, the command is in
-// module cmd, and formats of other programs (aviso, object_store) are in module compat.
+// This module and module object need only the standard library. S3 and DynamoDB are in module aws,
+// the command is in module cmd, and formats of other programs (aviso, object_store) are in module
+// compat.
 //
 // # Which store
 //

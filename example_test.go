@@ -6,13 +6,9 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/lease"
-	"github.com/holdfast-go/holdfast/object"
-	"github.com/holdfast-go/holdfast/object/membucket"
-	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/filestore"
 )
 
@@ -21,7 +17,7 @@ import (
 //
 // The lease excludes the others, as long as clocks run at the right rate. The fencing
 // token excludes them for certain: a worker that was stopped past its lease, and wakes
-// up, can save nothing any more. What the worker makes of the orders it commits as objects.
+// up, can save nothing any more.
 func Example() {
 	ctx := context.Background()
 	dir, err := os.MkdirTemp("", "holdfast")
@@ -62,16 +58,6 @@ func Example() {
 	err = save(4, guard.Token()-1)
 	fmt.Println("an earlier holder is refused:", errors.Is(err, checkpoint.ErrFenced))
 
-	// A commit: of all writers that make this object, one succeeds.
-	objects, err := object.New(membucket.New(), nil)
-	check(err)
-	commit := func(text string) error {
-		_, err := objects.Put(ctx, "orders/day-1.csv", strings.NewReader(text), &object.WriteOptions{IfAbsent: true})
-		return err
-	}
-	check(commit("three orders"))
-	fmt.Println("a second writer is refused:", errors.Is(commit("another three"), store.ErrConflict))
-
 	// Another worker waits no longer than it takes to release the lock.
 	check(guard.Release(ctx))
 	next, err := locks.Acquire(ctx, "orders", nil)
@@ -81,7 +67,6 @@ func Example() {
 	fmt.Println("the next worker continues from", from.Sequence, "with a higher token:", next.Token() > guard.Token())
 	// Output:
 	// an earlier holder is refused: true
-	// a second writer is refused: true
 	// the next worker continues from 3 with a higher token: true
 }
 

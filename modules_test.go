@@ -22,17 +22,18 @@ import (
 // downloads nothing that another user needs.
 const requirementRules = `
 .:                  -
-items:              .
-compat:             .
+object:             .
+items:              . object
+compat:             . object
 internal/aws:       . github.com/aws/
-aws:                . internal/aws github.com/aws/
-items/dynamotable:  . items internal/aws aws github.com/aws/
-compat/reservation: . compat internal/aws aws github.com/aws/
+aws:                . object internal/aws github.com/aws/
+items/dynamotable:  . object items internal/aws aws github.com/aws/
+compat/reservation: . object compat internal/aws aws github.com/aws/
 compat/s3verstore:  . internal/aws aws github.com/aws/
 cmd:                *
 
 # Never released.
-examples:               .
+examples:               . object
 proof:                  .
 proof/integration:      *
 proof/bench:            *
@@ -262,7 +263,8 @@ func TestBuiltPackages(t *testing.T) {
 		packages string
 		without  string // no built package has such a path
 	}{
-		{"lease object checkpoint store/sqlstore", `holdfast/((internal/)?aws|items|compat|cmd)/|github.com/aws/`},
+		{"lease checkpoint store/sqlstore", `holdfast/((internal/)?aws|object|items|compat|cmd)(/|$)|github.com/aws/`},
+		{"object/bucketstore object/dirbucket object/indexbucket", `holdfast/((internal/)?aws|items|compat|cmd)/|github.com/aws/`},
 		{"items/sqltable store/sqlstore", `holdfast/((internal/)?aws|compat)/|github.com/aws/`},
 		{"compat/avisofile", `holdfast/((internal/)?aws|items)/|github.com/aws/`},
 		{"aws/s3store lease", `holdfast/(items|compat)/|service/dynamodb`},

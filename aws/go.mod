@@ -10,6 +10,7 @@ require (
 	github.com/aws/smithy-go v1.28.8
 	github.com/holdfast-go/holdfast v0.1.0
 	github.com/holdfast-go/holdfast/internal/aws v0.1.0
+	github.com/holdfast-go/holdfast/object v0.1.0
 )
 
 require (

@@ -2,13 +2,10 @@ package checkpoint_test
 
 import (
 	"testing"
-	"time"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/checkpoint/checkpointtest"
-	"github.com/holdfast-go/holdfast/object/membucket"
 	"github.com/holdfast-go/holdfast/store"
-	"github.com/holdfast-go/holdfast/store/bucketstore"
 	"github.com/holdfast-go/holdfast/store/filestore"
 	"github.com/holdfast-go/holdfast/store/memstore"
 )
@@ -26,16 +23,9 @@ func kinds(t *testing.T) map[string]func() checkpoint.Store {
 	if err != nil {
 		t.Fatal(err)
 	}
-	bucket, err := bucketstore.New(membucket.New(), "registers", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
 	return map[string]func() checkpoint.Store{
 		"memory": func() checkpoint.Store { return open(t, mem, nil) },
 		"file":   func() checkpoint.Store { return open(t, disk, nil) },
-		"bucket": func() checkpoint.Store {
-			return open(t, bucket, &checkpoint.Options{PollInterval: 10 * time.Millisecond})
-		},
 		"prefix": func() checkpoint.Store { return open(t, shared, nil) },
 	}
 }

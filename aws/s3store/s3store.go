@@ -59,8 +59,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/aws/awscall"
 	"github.com/holdfast-go/holdfast/internal/aws/foreignlocks"
 	"github.com/holdfast-go/holdfast/object"
+	"github.com/holdfast-go/holdfast/object/bucketstore"
 	"github.com/holdfast-go/holdfast/store"
-	"github.com/holdfast-go/holdfast/store/bucketstore"
 )
 
 const (

@@ -9,6 +9,7 @@ require (
 	github.com/holdfast-go/holdfast/aws v0.1.0
 	github.com/holdfast-go/holdfast/internal/aws v0.1.0
 	github.com/holdfast-go/holdfast/items v0.1.0
+	github.com/holdfast-go/holdfast/object v0.1.0
 )
 
 require (

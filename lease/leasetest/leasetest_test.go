@@ -8,9 +8,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/lease/leasetest"
-	"github.com/holdfast-go/holdfast/object/membucket"
 	"github.com/holdfast-go/holdfast/store"
-	"github.com/holdfast-go/holdfast/store/bucketstore"
 	"github.com/holdfast-go/holdfast/store/filestore"
 	"github.com/holdfast-go/holdfast/store/memstore"
 )
@@ -38,18 +36,6 @@ func TestPrefixed(t *testing.T) {
 		}
 		return s
 	}, &leasetest.Options{Bubble: true, Parallel: true})
-}
-
-// TestBucket runs the suite on a store that reports no changes, and whose conflicts do not carry
-// the state.
-func TestBucket(t *testing.T) {
-	leasetest.Run(t, func(t *testing.T) store.Store {
-		s, err := bucketstore.New(membucket.New(), "locks", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return s
-	}, &leasetest.Options{Bubble: true, Parallel: true, CaseTimeout: time.Hour})
 }
 
 func openFile(t *testing.T, dir string) store.Store {

@@ -6,9 +6,9 @@ import (
 	"strings"
 
 	"github.com/holdfast-go/holdfast/object"
+	"github.com/holdfast-go/holdfast/object/bucketstore"
 	"github.com/holdfast-go/holdfast/object/indexbucket"
 	"github.com/holdfast-go/holdfast/object/membucket"
-	"github.com/holdfast-go/holdfast/store/bucketstore"
 )
 
 // The index and the bodies lie in the same bucket, whose versions can return.

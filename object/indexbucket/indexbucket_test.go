@@ -12,11 +12,11 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/object"
+	"github.com/holdfast-go/holdfast/object/bucketstore"
 	"github.com/holdfast-go/holdfast/object/indexbucket"
 	"github.com/holdfast-go/holdfast/object/membucket"
 	"github.com/holdfast-go/holdfast/object/objecttest"
 	"github.com/holdfast-go/holdfast/store"
-	"github.com/holdfast-go/holdfast/store/bucketstore"
 	"github.com/holdfast-go/holdfast/store/memstore"
 )
 

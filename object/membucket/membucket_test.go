@@ -6,10 +6,10 @@ import (
 	"testing"
 
 	"github.com/holdfast-go/holdfast/object"
+	"github.com/holdfast-go/holdfast/object/bucketstore"
 	"github.com/holdfast-go/holdfast/object/membucket"
 	"github.com/holdfast-go/holdfast/object/objecttest"
 	"github.com/holdfast-go/holdfast/store"
-	"github.com/holdfast-go/holdfast/store/bucketstore"
 )
 
 func TestBucket(t *testing.T) {

@@ -11,6 +11,7 @@ require (
 	github.com/go-zookeeper/zk v1.0.4
 	github.com/gofrs/flock v0.13.1
 	github.com/holdfast-go/holdfast v0.1.0
+	github.com/holdfast-go/holdfast/object v0.1.0
 	github.com/jackc/pgx/v5 v5.12.0
 	go.etcd.io/etcd/client/v3 v3.6.14
 	go.uber.org/zap v1.27.0
@@ -110,6 +111,8 @@ replace github.com/holdfast-go/holdfast/compat/s3verstore => ../../compat/s3vers
 replace github.com/holdfast-go/holdfast/examples => ../../examples
 
 replace github.com/holdfast-go/holdfast/internal/aws => ../../internal/aws
+
+replace github.com/holdfast-go/holdfast/object => ../../object
 
 replace github.com/holdfast-go/holdfast/proof/integration => ../integration
 

@@ -10,10 +10,10 @@ import (
 
 	"github.com/holdfast-go/holdfast/aws/s3bucket"
 	"github.com/holdfast-go/holdfast/object"
+	"github.com/holdfast-go/holdfast/object/bucketstore"
 	"github.com/holdfast-go/holdfast/object/indexbucket"
 	"github.com/holdfast-go/holdfast/object/objecttest"
 	"github.com/holdfast-go/holdfast/store"
-	"github.com/holdfast-go/holdfast/store/bucketstore"
 )
 
 // A client of objects on every server, one of whose requests fails, loses its reply or is

@@ -9,9 +9,9 @@ import (
 
 	"github.com/holdfast-go/holdfast/aws/s3bucket"
 	"github.com/holdfast-go/holdfast/object"
+	"github.com/holdfast-go/holdfast/object/bucketstore"
 	"github.com/holdfast-go/holdfast/object/indexbucket"
 	"github.com/holdfast-go/holdfast/store"
-	"github.com/holdfast-go/holdfast/store/bucketstore"
 )
 
 // copyVar makes the test binary a process that copies an object, and renameVar one that

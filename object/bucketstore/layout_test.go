@@ -10,9 +10,9 @@ import (
 	"testing"
 
 	"github.com/holdfast-go/holdfast/object"
+	"github.com/holdfast-go/holdfast/object/bucketstore"
 	"github.com/holdfast-go/holdfast/object/membucket"
 	"github.com/holdfast-go/holdfast/store"
-	"github.com/holdfast-go/holdfast/store/bucketstore"
 	"github.com/holdfast-go/holdfast/store/engine"
 )
 

@@ -4,8 +4,8 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/holdfast-go/holdfast/object/bucketstore"
 	"github.com/holdfast-go/holdfast/object/membucket"
-	"github.com/holdfast-go/holdfast/store/bucketstore"
 )
 
 func ExampleNew() {
