@@ -51,7 +51,7 @@ build() { # OS ARCH FILE
   GOOS=$1 GOARCH=$2 go build -buildvcs=false -ldflags "-s -w -buildid= -X main.version=$version" -o "$3" ./cmd/holdfast
 }
 
-GOWORK=off GOFLAGS= go build -o "$work/sbom" ./internal/sbom
+GOFLAGS= go build -o "$work/sbom" ./cmd/internal/sbom
 
 echo "== documentation"
 build "$(go env GOHOSTOS)" "$(go env GOHOSTARCH)" "$work/holdfast"

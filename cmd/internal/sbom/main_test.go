@@ -20,7 +20,7 @@ import (
 func TestNamesWhatIsInIt(t *testing.T) {
 	// A binary with dependencies: the command of this repository.
 	path := filepath.Join(t.TempDir(), "holdfast")
-	build := exec.Command("go", "build", "-o", path, "../../cmd/holdfast")
+	build := exec.Command("go", "build", "-o", path, "../../holdfast")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
@@ -100,7 +100,7 @@ func TestNamesWhatIsInIt(t *testing.T) {
 // TestReleaseHasThePolicies: the archives and the Debian packages have the files that an
 // administrator pastes, at the place to which the documents link.
 func TestReleaseHasThePolicies(t *testing.T) {
-	script, err := os.ReadFile("../release.sh")
+	script, err := os.ReadFile("../../../internal/release.sh")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -111,7 +111,7 @@ func TestReleaseHasThePolicies(t *testing.T) {
 
 // TestReleaseNamesItsGo: the Go that builds a release is part of its commit.
 func TestReleaseNamesItsGo(t *testing.T) {
-	script, err := os.ReadFile("../release.sh")
+	script, err := os.ReadFile("../../../internal/release.sh")
 	if err != nil {
 		t.Fatal(err)
 	}
