@@ -29,12 +29,7 @@ type Cache interface {
 // recall returns what the cache knows of the record. Its time counts only within this epoch.
 // The version and the value may serve as a guess, since every write is conditional on them.
 func (c *Cell) recall() *Seen {
-	m := c.Space.cache
-	id, key := c.Register()
-	if m == nil || id == "" {
-		return nil // without an id, observations of different stores would be mixed up
-	}
-	s, ok := m.Load(id, key)
+	s, ok := c.Space.cache.Load(c.Register())
 	if !ok {
 		return nil
 	}
@@ -54,11 +49,7 @@ func (c *Cell) recall() *Seen {
 
 // keep saves an observation in the cache.
 func (c *Cell) keep(s *Seen) {
-	m := c.Space.cache
 	id, key := c.Register()
-	if m == nil || s.Rec == nil || id == "" || !c.worthKeeping(s.Rec) {
-		return
-	}
 	rec := *s.Rec
 	value, err := lockrec.Encode(&rec)
 	if err != nil {
@@ -70,7 +61,7 @@ func (c *Cell) keep(s *Seen) {
 	if now, ok := sysclock.Monotonic(); ok {
 		sighting.Monotonic = now - ago
 	}
-	m.Save(sighting)
+	c.Space.cache.Save(sighting)
 }
 
 // worthKeeping reports whether an observation can help a later process. On a local store a read is

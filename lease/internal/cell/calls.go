@@ -63,13 +63,15 @@ func (c *Space) carry(ctx context.Context, op *store.Op, next store.Handler) err
 		ctx = store.WithToken(ctx, lockrec.TokenOf(op.Value))
 	}
 	began := time.Now()
-	sent := patience.sent()
+	if patience != nil {
+		patience.sent(began)
+	}
 	err := c.Run(ctx, limit, func(ctx context.Context) error { return next(ctx, op) })
 	if op.Kind != store.OpWatch && (err == nil || errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrConflict)) {
 		c.noteTime(time.Since(began))
 	}
-	if err == nil || ctx.Err() == nil { // otherwise the caller ended it, and the store may be healthy
-		patience.answered(sent, op.Kind.Write(), err)
+	if patience != nil && (err == nil || ctx.Err() == nil) { // otherwise the caller ended it, and the store may be healthy
+		patience.answered(began, op.Kind.Write(), err)
 	}
 	return err
 }

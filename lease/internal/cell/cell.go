@@ -88,7 +88,7 @@ func (c *Cell) Event(kind event.Kind, session string) event.Event {
 func (c *Cell) Known() *Seen {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.last == nil {
+	if c.last == nil && c.Space.cache != nil {
 		c.last = c.recall()
 	}
 	return c.last
@@ -130,7 +130,9 @@ func (c *Cell) Note(s *Seen) *Seen {
 	}
 	c.last = s
 	c.mu.Unlock()
-	c.keep(s)
+	if c.Space.cache != nil && s.Rec != nil && c.worthKeeping(s.Rec) {
+		c.keep(s)
+	}
 	if c.Noted != nil {
 		c.Noted(s)
 	}
@@ -140,7 +142,20 @@ func (c *Cell) Note(s *Seen) *Seen {
 // Read reads the record as a waiter does: without settling, with the store's clock at the first
 // sight, and without the value when nothing changed.
 func (c *Cell) Read(ctx context.Context) (*Seen, error) {
-	last, began, at := c.Known(), c.Space.readBegins(), c.Space.Clock.Monotonic()
+	observer := c.Space.Reads
+	if observer == nil {
+		return c.read(ctx)
+	}
+	began, at := observer.ReadBegins(), c.Space.Clock.Monotonic()
+	s, err := c.read(ctx)
+	if err == nil {
+		observer.ReadAnswered(c.Key, began, at, s.Version)
+	}
+	return s, err
+}
+
+func (c *Cell) read(ctx context.Context) (*Seen, error) {
+	last, sent := c.Known(), c.Space.Clock.Monotonic()
 	_, conditional := store.As[store.ConditionalGetter](c.Space.Store)
 	ager, ages := store.As[store.AgeReader](c.Space.Store)
 	var (
@@ -153,7 +168,6 @@ func (c *Cell) Read(ctx context.Context) (*Seen, error) {
 	case conditional && last != nil && last.Version != "" && (!ages || c.Space.Set.IgnoreStoreClock || last.Age >= 0):
 		var changed bool
 		if value, v, changed, err = store.GetIfChanged(ctx, c.Space.Store, c.Key, last.Version); err == nil && !changed {
-			c.Space.readAnswered(c.Key, began, at, last.Version)
 			return last, nil
 		}
 	case ages && !c.Space.Set.IgnoreStoreClock:
@@ -165,8 +179,7 @@ func (c *Cell) Read(ctx context.Context) (*Seen, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.At, s.Sent, s.Age = c.Space.Clock.Monotonic(), at, age
-	c.Space.readAnswered(c.Key, began, at, s.Version)
+	s.At, s.Sent, s.Age = c.Space.Clock.Monotonic(), sent, age
 	return c.Note(s), nil
 }
 

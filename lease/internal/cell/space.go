@@ -58,7 +58,7 @@ func NewSpace(life context.Context, st store.Store, set *Settings, events event.
 	if presence, ok := store.As[store.Presence](st); ok && !set.NoPresence {
 		s.Presence = boundPresence{presence, s}
 	}
-	if set.Cache != nil {
+	if set.Cache != nil && set.Traits.ID != "" { // without an id, observations of different stores would be mixed up
 		s.cache = &boundCache{cache: set.Cache}
 	}
 	return s
@@ -106,21 +106,6 @@ func (c *Space) Session(id string) (*Cell, error) {
 
 func (c *Space) cell(kind, name, key string) *Cell {
 	return &Cell{Space: c, Kind: kind, Name: name, Key: key}
-}
-
-// readBegins returns the number that the observer of reads has for the read that begins.
-func (c *Space) readBegins() uint64 {
-	if c.Reads == nil {
-		return 0
-	}
-	return c.Reads.ReadBegins()
-}
-
-// readAnswered passes what a read has shown to the observer of reads.
-func (c *Space) readAnswered(key string, began uint64, at time.Time, v store.Version) {
-	if c.Reads != nil {
-		c.Reads.ReadAnswered(key, began, at, v)
-	}
 }
 
 // bound is a context that ends with the client of a space, too.

@@ -173,24 +173,17 @@ func (p *StoreTimeout) Share(of *Unanswered) {
 	p.of = of
 }
 
-// sent notes that a request is sent, and returns when.
-func (p *StoreTimeout) sent() time.Time {
-	now := time.Now()
-	if p != nil {
-		p.s.mu.Lock()
-		defer p.s.mu.Unlock()
-		if p.of.request.IsZero() {
-			p.of.request = now
-		}
+// sent notes that a request is sent now.
+func (p *StoreTimeout) sent(now time.Time) {
+	p.s.mu.Lock()
+	defer p.s.mu.Unlock()
+	if p.of.request.IsZero() {
+		p.of.request = now
 	}
-	return now
 }
 
 // answered notes the result of a request that was sent at that time.
 func (p *StoreTimeout) answered(sent time.Time, write bool, err error) {
-	if p == nil {
-		return
-	}
 	p.s.mu.Lock()
 	defer p.s.mu.Unlock()
 	now := time.Now()

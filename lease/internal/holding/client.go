@@ -26,9 +26,8 @@ type Client struct {
 	end     context.CancelCauseFunc
 
 	mu       sync.Mutex
-	grants   map[*belief.Grant]struct{} // plain ones that Close has to end
-	owned    map[string]int             // the ids of these
-	sessions map[string]*Session        // by their ids; those that Close has to end
+	grants   map[string]*belief.Grant // plain ones that Close has to end, by their ids
+	sessions map[string]*Session      // those that Close has to end, by their ids
 }
 
 // NewClient returns a client of the locks in a store. It sends nothing.
@@ -37,7 +36,7 @@ func NewClient(st store.Store, set *cell.Settings, events event.Listeners) *Clie
 	space := cell.NewSpace(life, st, set, events)
 	c := &Client{
 		Space: space, Waiting: waiting.NewQueues(space), end: end,
-		grants: map[*belief.Grant]struct{}{}, owned: map[string]int{}, sessions: map[string]*Session{},
+		grants: map[string]*belief.Grant{}, sessions: map[string]*Session{},
 	}
 	c.Peers = membership.NewPeers(space, func(id string) *belief.Grant {
 		if s := c.Session(id); s != nil {
@@ -67,7 +66,7 @@ func (c *Client) Close(ctx context.Context) error {
 	c.end(cell.ErrClosed)
 	c.mu.Lock()
 	ends := make([]func() error, 0, len(c.grants)+len(c.sessions))
-	for g := range c.grants {
+	for _, g := range c.grants {
 		ends = append(ends, func() error { return g.Release(ctx, cell.ErrClosed) })
 	}
 	for _, s := range c.sessions {
@@ -104,8 +103,7 @@ func (c *Client) add(h *Holder, g *belief.Grant) bool {
 	case s != nil:
 		c.sessions[s.ID()] = s
 	default:
-		c.grants[g] = struct{}{}
-		c.owned[g.ID()]++ // twice for a grant that was detached and attached
+		c.grants[g.ID()] = g
 	}
 	return true
 }
@@ -114,7 +112,7 @@ func (c *Client) add(h *Holder, g *belief.Grant) bool {
 func (c *Client) owns(grant string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.owned[grant] > 0 || c.sessions[lockrec.SessionOf(grant)] != nil
+	return c.grants[grant] != nil || c.sessions[lockrec.SessionOf(grant)] != nil
 }
 
 // Session returns the session of this client that has that id, or nil.
@@ -133,11 +131,8 @@ func (c *Client) remove(h *Holder, g *belief.Grant) {
 	defer c.mu.Unlock()
 	if s := h.own; s != nil {
 		delete(c.sessions, s.ID())
-	} else if _, known := c.grants[g]; known {
-		delete(c.grants, g)
-		if c.owned[g.ID()]--; c.owned[g.ID()] == 0 {
-			delete(c.owned, g.ID())
-		}
+	} else if c.grants[g.ID()] == g { // otherwise it was detached, and attached as another
+		delete(c.grants, g.ID())
 	}
 }
 

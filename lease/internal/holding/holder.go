@@ -104,8 +104,10 @@ func (h *Holder) Acquire(ctx context.Context) (_ *belief.Guard, err error) {
 	}()
 	l, w := h.c.Waiting.Enter(&h.place)
 	defer l.Leave(w)
-	if guard, err := h.enterFairQueue(ctx, w); guard != nil || err != nil {
-		return guard, err
+	if h.Opts.Fair || h.Opts.Shared {
+		if guard, err := h.enterFairQueue(ctx, w); guard != nil || err != nil {
+			return guard, err
+		}
 	}
 	// What failed out of turn is not sent again before the turn: until then nothing is asked for
 	// this waiter, but by the one that has the turn.
@@ -184,8 +186,10 @@ func (h *Holder) acquire(ctx context.Context, l *waiting.Queue, w *waiting.Waite
 				e.Token, e.Holder, e.Since, e.Wait = held.Record.Token, holdersOf(&held.Record), held.Record.Granted, held.Wait
 				h.c.Space.Emit(e)
 			}
-			h.requestIdleYield(ctx, l)
-			h.notifyBroken(ctx, l)
+			if s := l.Last; s != nil && s.Rec != nil {
+				h.requestIdleYield(ctx, l, s)
+				h.notifyBroken(ctx, l, s)
+			}
 			h.c.Space.Health.Pause(&l.Unanswered)
 			l.BeginPause(h.Cell, h.place.Look(held.Wait))
 		case store.Permanent(err):
@@ -240,23 +244,12 @@ func Cancelled(ctx context.Context, name string, err error) error {
 // enterFairQueue enters the lock's queue at once, though it is not the handle's turn to look at the
 // store, where the order of arrival counts. It returns an error only if waiting is of no use.
 func (h *Holder) enterFairQueue(ctx context.Context, w *waiting.Waiter) (*belief.Guard, error) {
-	if !h.Opts.Fair && !h.Opts.Shared {
-		return nil, nil
-	}
 	select {
 	case <-w.Turn:
 		return nil, nil
 	default:
 	}
-	for pause := h.c.Space.Backoff(5*time.Millisecond, 200*time.Millisecond); ; {
-		guard, err := h.attempt(ctx, true)
-		if err == nil || store.Permanent(err) {
-			return guard, err
-		}
-		if !errors.Is(err, ErrHeld) || h.place.Entry() != "" || pause.Wait(ctx) != nil {
-			return nil, nil
-		}
-	}
+	return h.outOfTurn(ctx, h.c.Space.Backoff(5*time.Millisecond, 200*time.Millisecond), func(held bool) bool { return held && h.place.Entry() == "" })
 }
 
 // woken takes the lock if another handle of the client has seen that it was handed over.
@@ -264,14 +257,20 @@ func (h *Holder) woken(ctx context.Context) (*belief.Guard, error) {
 	if !h.place.IsShown() {
 		return nil, nil
 	}
-	for pause := h.c.Space.Backoff(h.c.Space.Set.MinPoll, h.c.Space.Set.MaxPoll); ; {
+	// Its turn will come; but not before it has taken what was handed to it, if those before it in
+	// the line stand behind it in the queue.
+	return h.outOfTurn(ctx, h.c.Space.Backoff(h.c.Space.Set.MinPoll, h.c.Space.Set.MaxPoll), func(held bool) bool { return !held && h.place.Entry() != "" })
+}
+
+// outOfTurn attempts to take the lock, and again after an error for as long as again says so. again
+// gets whether the lock was held. It returns an error only if waiting is of no use.
+func (h *Holder) outOfTurn(ctx context.Context, pause *cell.RetryPause, again func(held bool) bool) (*belief.Guard, error) {
+	for {
 		guard, err := h.attempt(ctx, true)
 		if err == nil || store.Permanent(err) {
 			return guard, err
 		}
-		// Its turn will come; but not before it has taken what was handed to it, if those
-		// before it in the line stand behind it in the queue.
-		if errors.Is(err, ErrHeld) || h.place.Entry() == "" || pause.Wait(ctx) != nil {
+		if !again(errors.Is(err, ErrHeld)) || pause.Wait(ctx) != nil {
 			return nil, nil
 		}
 	}
@@ -331,25 +330,25 @@ func (h *Holder) attemptOver(ctx context.Context, sure *cell.Seen, queue bool) (
 	if shown := h.place.TakeShown(); shown != nil {
 		now, fresh = shown, true
 	}
+	look := h.place.Entry() != "" || h.Job != nil // before anything is decided
 	others := h.Cell.Contention(cell.FreeConflicts)
 	for round := 0; round < cell.MaxRounds || h.several(now) && round < maxContenders; round++ {
-		if now == nil || !fresh && (h.place.Entry() != "" || h.Job != nil || !h.goesOn(now, queue) && !h.c.Peers.MayBeOver(ctx, now.Rec)) {
-			if now == nil && h.guesses() {
-				// If this guess, that there is no record, is wrong, the conflict shows the record.
-				now = &cell.Seen{At: h.c.Space.Clock.Monotonic(), Age: -1}
-			} else {
-				var err error
-				if now, err = h.Cell.Read(ctx); err != nil {
-					return nil, err
-				}
-				fresh = true
+		switch {
+		case now == nil && h.guesses():
+			// If this guess, that there is no record, is wrong, the conflict shows the record.
+			now = &cell.Seen{At: h.c.Space.Clock.Monotonic(), Age: -1}
+		case now == nil || !fresh && (look || !h.goesOn(now, queue) && !h.c.Peers.MayBeOver(ctx, now.Rec)):
+			var err error
+			if now, err = h.Cell.Read(ctx); err != nil {
+				return nil, err
 			}
+			fresh = true
 		}
 		if h.several(now) || h.place.Entry() != "" {
 			guard, next, wait, err := h.enter(ctx, now, queue)
 			switch {
 			case !fresh && (errors.Is(err, lockrec.ErrSlotCount) || errors.Is(err, lockrec.ErrWrongKind) || errors.Is(err, lockrec.ErrFull)):
-				// What is remembered refuses nothing: the record may be another by now.
+				look = true // what is remembered refuses nothing: the record may be another by now
 			case guard != nil || err != nil:
 				return guard, err
 			case next != nil:
@@ -370,14 +369,11 @@ func (h *Holder) attemptOver(ctx context.Context, sure *cell.Seen, queue bool) (
 				if newer != nil {
 					now = newer
 				}
-				continue
 			case fresh:
 				return nil, h.held(now, wait)
+			default:
+				look = true
 			}
-			if now, err = h.Cell.Read(ctx); err != nil {
-				return nil, err
-			}
-			fresh = true
 			continue
 		}
 		verdict := h.evaluate(ctx, now)
@@ -393,15 +389,11 @@ func (h *Holder) attemptOver(ctx context.Context, sure *cell.Seen, queue bool) (
 				return nil, err
 			}
 		}
+		if !verdict.Open && fresh {
+			return nil, h.held(now, verdict.Wait)
+		}
 		if !verdict.Open {
-			if fresh {
-				return nil, h.held(now, verdict.Wait)
-			}
-			var err error
-			if now, err = h.Cell.Read(ctx); err != nil {
-				return nil, err
-			}
-			fresh = true
+			look = true
 			continue
 		}
 		guard, next, err := h.claim(ctx, now, verdict.Reason)

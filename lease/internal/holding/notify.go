@@ -42,9 +42,8 @@ func (c *Client) NotifySessions(ctx context.Context, name string, sessions []str
 
 // notifyBroken notifies the sessions that hold a broken lock, on behalf of a waiter for it, once
 // for each break. The client that broke the lock may have died before it did so.
-func (h *Holder) notifyBroken(ctx context.Context, l *waiting.Queue) {
-	s := h.Cell.Known()
-	if s == nil || s.Rec == nil || s.Rec.State != lockrec.Broken || s.Rec.Immediate || l.NotifiedBreak == s.Rec.Nonce {
+func (h *Holder) notifyBroken(ctx context.Context, l *waiting.Queue, s *cell.Seen) {
+	if s.Rec.State != lockrec.Broken || s.Rec.Immediate || l.NotifiedBreak == s.Rec.Nonce {
 		return
 	}
 	if h.c.NotifySessions(ctx, h.Name, lockrec.SessionsOf(lockrec.Possessors(s.Rec))) == nil { // otherwise the next read tries again

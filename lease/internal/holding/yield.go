@@ -13,9 +13,8 @@ import (
 
 // requestIdleYield requests, on behalf of a waiter, a lock that its holder keeps after its work. It
 // does so once for each grant.
-func (h *Holder) requestIdleYield(ctx context.Context, l *waiting.Queue) {
-	s := h.Cell.Known()
-	if s == nil || s.Rec == nil || s.Rec.State != lockrec.Held || s.Rec.Linger == 0 || l.YieldRequestedOf == s.Rec.Grant {
+func (h *Holder) requestIdleYield(ctx context.Context, l *waiting.Queue, s *cell.Seen) {
+	if s.Rec.State != lockrec.Held || s.Rec.Linger == 0 || l.YieldRequestedOf == s.Rec.Grant {
 		return
 	}
 	if g := h.c.find(s.Rec.Grant); g != nil {
@@ -30,15 +29,10 @@ func (h *Holder) requestIdleYield(ctx context.Context, l *waiting.Queue) {
 func (c *Client) find(id string) *belief.Grant {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for g := range c.grants {
-		if g.ID() == id {
-			return g
-		}
-	}
 	if s := c.sessions[lockrec.SessionOf(id)]; s != nil {
 		return s.find(id)
 	}
-	return nil
+	return c.grants[id]
 }
 
 // find returns a grant under the session, or nil.

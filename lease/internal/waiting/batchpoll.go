@@ -105,9 +105,6 @@ func (s *batchPolls) event() uint64 {
 // when its pauses have grown. The first ones are short, and most waits end in them.
 func (l *Queue) noteBatchPolls(key string) {
 	q := l.of
-	if q.batchPolls == nil {
-		return
-	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.byKey[key] == l { // not that of one who only observes
@@ -118,7 +115,7 @@ func (l *Queue) noteBatchPolls(key string) {
 // counts notes whether a wait queue uses batch polls. The caller holds the mutex of the queues.
 func (s *batchPolls) counts(l *Queue, uses bool) {
 	switch {
-	case s == nil || l.usesBatchPolls == uses:
+	case l.usesBatchPolls == uses:
 		return
 	case uses:
 		s.users++
@@ -132,9 +129,6 @@ func (s *batchPolls) counts(l *Queue, uses bool) {
 
 // ReadBegins returns the number of the event that a read begins.
 func (q *Queues) ReadBegins() uint64 {
-	if q.batchPolls == nil {
-		return 0
-	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.batchPolls.event()
@@ -142,9 +136,6 @@ func (q *Queues) ReadBegins() uint64 {
 
 // ReadAnswered notes what a read has shown, for the waiters for the lock.
 func (q *Queues) ReadAnswered(key string, began uint64, at time.Time, v store.Version) {
-	if q.batchPolls == nil {
-		return
-	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	l := q.byKey[key]
@@ -158,16 +149,11 @@ func (q *Queues) ReadAnswered(key string, began uint64, at time.Time, v store.Ve
 	l.lastRead = now
 }
 
-// EndPause ends the pause that was begun. It returns the state that c knows if a batch poll shows
-// that it is unchanged, and nil if the waiter has to read: also where its pause ended early, and
+// unchanged returns the state that c knows if a batch poll shows that it is unchanged, after a pause
+// until that time. It returns nil if the waiter has to read: also where its pause ended early, and
 // where it is time to evaluate whether the holder is dead.
-func (l *Queue) EndPause(ctx context.Context, c *cell.Cell) *cell.Seen {
-	until := l.until
-	l.until = time.Time{}
+func (l *Queue) unchanged(ctx context.Context, c *cell.Cell, until time.Time) *cell.Seen {
 	q, last := l.of, c.Known()
-	if q.batchPolls == nil {
-		return nil
-	}
 	l.lag = 0
 	now := time.Now()
 	if l.polls.next < q.batchPolls.pause || !l.waits || now.Before(until) || !now.Before(l.due) || last == nil || last.Rec == nil {

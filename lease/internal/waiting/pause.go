@@ -220,7 +220,20 @@ func (l *Queue) BeginPause(c *cell.Cell, look Look) {
 	}
 	now := time.Now()
 	l.waits, l.until, l.due = true, now.Add(wait), now.Add(look.Wait)
-	l.noteBatchPolls(c.Key)
+	if l.of.batchPolls != nil {
+		l.noteBatchPolls(c.Key)
+	}
+}
+
+// EndPause ends the pause that was begun. It returns the state that c knows if that is certainly
+// unchanged, and nil if the waiter has to read.
+func (l *Queue) EndPause(ctx context.Context, c *cell.Cell) *cell.Seen {
+	until := l.until
+	l.until = time.Time{}
+	if l.of.batchPolls == nil {
+		return nil
+	}
+	return l.unchanged(ctx, c, until)
 }
 
 // pause sleeps until a time, or until w is woken, or ctx ends.

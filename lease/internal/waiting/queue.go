@@ -100,7 +100,9 @@ func (l *Queue) Leave(w *Waiter) {
 	switch {
 	case len(l.waiters) == 0:
 		delete(q.byKey, w.party.Cell().Key)
-		q.batchPolls.counts(l, false)
+		if q.batchPolls != nil {
+			q.batchPolls.counts(l, false)
+		}
 	case i == 0:
 		close(l.waiters[0].Turn)
 	}
