@@ -80,7 +80,7 @@ func (l *keyQueue) start(ctx context.Context, batch []*call) (s state, fresh boo
 	if batch[0].shared() && before.certain {
 		return before, false, nil
 	}
-	if _, peeks := store.As[store.UncommittedGetter](l.k.st); peeks && batch[0].shared() {
+	if l.k.delayed && batch[0].shared() {
 		s, err = l.readUncommitted(ctx)
 		if err != nil || !s.older(&before) {
 			return s, false, err
@@ -103,7 +103,7 @@ func (l *keyQueue) reread(ctx context.Context) (state, error) {
 // that was known when the write began.
 func (l *keyQueue) afterConflict(ctx context.Context, before, met state, cause error) (state, error) {
 	var conflict *store.ConflictError
-	if _, peeks := store.As[store.UncommittedGetter](l.k.st); !peeks && !met.wasRead && errors.As(cause, &conflict) && conflict.HasCurrent {
+	if !l.k.delayed && !met.wasRead && errors.As(cause, &conflict) && conflict.HasCurrent {
 		var err error
 		if met, err = l.parse(conflict.Value, conflict.Version); err != nil {
 			return state{}, err
@@ -205,7 +205,7 @@ func (l *keyQueue) cancelSent(batch []*call) {
 func (l *keyQueue) write(ctx context.Context, p plan) (state, error) {
 	st, prev := l.k.st, p.base.version
 	version, err := st.Put(ctx, l.register, prev, p.value)
-	if err != nil && (store.OutcomeOf(err) == store.NotApplied || store.TraitsOf(st).CannotReadOwnWrites) {
+	if err != nil && (store.OutcomeOf(err) == store.NotApplied || l.k.delayed) {
 		return state{}, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, l.k.opts.resolveTimeout)

@@ -87,7 +87,7 @@
 //   - If the record has the nonce of the old state in its list, but not the nonce of the write, the
 //     write will never be applied.
 //
-// If a store cannot recognise a write ([store.Traits].CannotReadOwnWrites), the keeper does not
+// If a store cannot recognise a write ([store.Traits.Delayed]), the keeper does not
 // read the record back, and the outcome stays unknown.
 //
 // # The record

@@ -265,13 +265,17 @@ func TestNoReadBack(t *testing.T) {
 
 type noReadBack struct{ store.Store }
 
-func (noReadBack) Traits() store.Traits { return store.Traits{CannotReadOwnWrites: true} }
+func (noReadBack) Traits() store.Traits { return store.Traits{MinWriteTime: 1} }
 
 // uncommitted is a store that shows states which may yet turn out not to have happened.
 type uncommitted struct {
 	store.Store
 	read func(ctx context.Context, key string) ([]byte, store.Version, error)
 }
+
+func (uncommitted) Traits() store.Traits { return store.Traits{MinWriteTime: 1} }
+
+func (uncommitted) HighestToken(context.Context, string) (uint64, error) { return 0, nil }
 
 func (p uncommitted) GetUncommitted(ctx context.Context, key string) ([]byte, store.Version, error) {
 	return p.read(ctx, key)

@@ -15,7 +15,7 @@ func TestMutants(t *testing.T) {
 		{"a write that never happened is a success", "batch.go",
 			"		return later, store.ErrConflict\n", "		return later, nil\n", "TestRequestLost"},
 		{"the keeper does not read back after an unknown outcome", "batch.go",
-			"store.TraitsOf(st).CannotReadOwnWrites", "st != nil", "TestReplyLost"},
+			"|| l.k.delayed", "|| st != nil", "TestReplyLost"},
 		{"nonces before are kept, and grow stale", "record.go",
 			"	_, errs[10] = take[[]string](all, \"recent\")", "	_, errs[10] = take[[]string](nil, \"recent\")", "TestRecentIsDropped"},
 		{"epochs are not compared", "change.go",

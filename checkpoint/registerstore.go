@@ -71,6 +71,7 @@ type RegisterStore struct {
 	st       store.Store
 	opts     Options
 	unsynced bool // the store can return states that are not durable yet
+	delayed  bool // the store delays its writes: see store.UncommittedReader
 
 	mu          sync.Mutex
 	queues      map[string]*keyQueue
@@ -94,6 +95,7 @@ func New(st store.Store, opts *Options) (*RegisterStore, error) {
 	k := &RegisterStore{st: st, opts: o, queues: make(map[string]*keyQueue), writersDone: make(chan struct{})}
 	// A store with unsynced writes shows a write before it is durable.
 	_, k.unsynced = store.As[store.UnsyncedPutter](st)
+	k.delayed = store.TraitsOf(st).Delayed()
 	k.end, k.cancel = context.WithCancel(context.Background())
 	return k, nil
 }

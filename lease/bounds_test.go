@@ -83,16 +83,6 @@ func TestWritesThatWait(t *testing.T) {
 	}
 }
 
-// floored is a store that has shown a token before.
-type floored struct {
-	store.Store
-	floor uint64
-}
-
-func (f floored) Unwrap() store.Store { return f.Store }
-
-func (f floored) HighestToken(context.Context, string) (uint64, error) { return f.floor, nil }
-
 // Above the highest token there is none: no grant, and nothing written, rather than one
 // that is lower.
 func TestTokenAtMaximum(t *testing.T) {
@@ -101,7 +91,8 @@ func TestTokenAtMaximum(t *testing.T) {
 		`{"holdfast":1,"kind":"lease","name":"full","state":"free","token":18446744073709551615,"grant":"G","ttl_ms":30000,"nonce":"N","holder":"x","granted":"2026-01-02T03:04:05Z","renewed":"2026-01-02T03:04:05Z","process":"P"}`)); err != nil {
 		t.Fatal(err)
 	}
-	for name, st := range map[string]store.Store{"full": st, "new": floored{memstore.New(), math.MaxUint64}} {
+	highest := uint64(math.MaxUint64)
+	for name, st := range map[string]store.Store{"full": st, "new": keepsMarks{delayed{memstore.New()}, &highest}} {
 		c, err := lease.New(st, nil)
 		if err != nil {
 			t.Fatal(err)

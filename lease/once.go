@@ -158,7 +158,7 @@ type job struct {
 // the job ran already rests on no state that may later turn out never to have taken effect.
 func (j *job) Due(ctx context.Context, s *cell.Seen, open bool) error {
 	err := j.dueIn(s, open)
-	if _, peeks := store.As[store.UncommittedGetter](j.h.c.space.Store); err == nil || !peeks {
+	if err == nil || !j.h.c.space.Set.Traits.Delayed() {
 		return err
 	}
 	final, unread := j.h.k.Cell.Fetch(ctx)

@@ -714,7 +714,7 @@ func TestOnceTrustsNoUncommittedState(t *testing.T) {
 		if _, err := client(t, st, nil).Break(t.Context(), "job", wantRecord(t, st).Token, nil); err != nil {
 			t.Fatal(err)
 		}
-		p := &peeking{Store: st, value: value, version: version}
+		p := &peeking{delayed: delayed{st}, value: value, version: version}
 		wantOutcome(t, mustOnce(t, client(t, p, nil), succeeds, nil), true, lease.RunDone, 1)
 		if !p.peeked {
 			t.Error("nothing was peeked at")
@@ -724,7 +724,7 @@ func TestOnceTrustsNoUncommittedState(t *testing.T) {
 
 // peeking shows a state that does not stand, at the first peek.
 type peeking struct {
-	store.Store
+	delayed
 	value   []byte
 	version store.Version
 	peeked  bool

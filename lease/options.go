@@ -244,7 +244,7 @@ func (o *Options) check(s *cell.Settings) error {
 		return bad("TTL RenewInterval", "the renewal interval is %v; for a TTL of %v it can be from %v to %v", o.RenewInterval, o.TTL, MinRenewInterval, o.TTL/2)
 	case math.IsNaN(o.MaxClockDrift) || o.MaxClockDrift < 0.0001 || o.MaxClockDrift > 0.2:
 		return bad("MaxClockDrift", "the maximal clock drift is %v; it can be from 0.0001 to 0.2", o.MaxClockDrift)
-	case !o.ManualRenewal && s.LatestRenewal() > s.Trust() && s.Traits.MinWriteTime > 0:
+	case !o.ManualRenewal && s.LatestRenewal() > s.Trust() && s.Traits.Delayed():
 		return bad("TTL RenewInterval Margin Grace", "the renewal interval is %v, a write takes %v on this store, and the TTL is %v; the holder trusts its lease for %v, and a renewal could end later; use a longer TTL", o.RenewInterval, s.Traits.MinWriteTime, o.TTL, s.Trust())
 	case !o.ManualRenewal && s.LatestRenewal() > s.Trust():
 		return bad("TTL RenewInterval Margin Grace", "the renewal interval is %v and the TTL is %v; the holder trusts its lease for %v, and a renewal that takes a tenth of the TTL could end later; use a shorter interval", o.RenewInterval, o.TTL, s.Trust())

@@ -1004,14 +1004,14 @@ func TestSessionRevokedInAnUncommittedStateOnly(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p := &peekingAt{st, sessionKey(s), []byte(strings.Replace(string(value), `"open"`, `"fenced"`, 1))}
+		p := &peekingAt{delayed{st}, sessionKey(s), []byte(strings.Replace(string(value), `"open"`, `"fenced"`, 1))}
 		wantHeld(t, client(t, p, nil), "job")
 	})
 }
 
 // peekingAt shows a value under a key, which does not stand there, at each peek.
 type peekingAt struct {
-	store.Store
+	delayed
 	key   string
 	value []byte
 }

@@ -304,7 +304,7 @@ func (u *ticketUse) found(now *cell.Seen) error {
 		if i < 0 {
 			return u.lostTo(ErrTicketUsed, rec)
 		}
-		if u.c.space.Set.Traits.CannotReadOwnWrites {
+		if u.c.space.Set.Traits.Delayed() {
 			return fmt.Errorf("lock %q: %w: this store cannot resolve a write of unknown outcome; the lease ends when its TTL has passed", t.Name, ErrUnresolved)
 		}
 		a := t.PendingWrites[i]
@@ -455,7 +455,7 @@ func (u *ticketUse) write(ctx context.Context) error {
 // over returns no tries yet, over the state that the ticket names.
 func (u *ticketUse) over() *cell.Tries {
 	t := u.h.k.Cell.Over(u.base)
-	t.NoReadBack = u.c.space.Set.Traits.CannotReadOwnWrites
+	t.NoReadBack = u.c.space.Set.Traits.Delayed()
 	return t
 }
 

@@ -9,13 +9,22 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// keepsMarks is a store that keeps the highest mark of all writes, refused ones too.
-type keepsMarks struct {
-	store.Store
-	highest *uint64
+// delayed says that it delays its writes. It does not.
+type delayed struct{ store.Store }
+
+func (delayed) Traits() store.Traits { return store.Traits{MinWriteTime: 1} }
+
+func (d delayed) GetUncommitted(ctx context.Context, key string) ([]byte, store.Version, error) {
+	return d.Get(ctx, key)
 }
 
-func (s keepsMarks) Unwrap() store.Store { return s.Store }
+func (delayed) HighestToken(context.Context, string) (uint64, error) { return 0, nil }
+
+// keepsMarks is a store that keeps the highest mark of all writes, refused ones too.
+type keepsMarks struct {
+	delayed
+	highest *uint64
+}
 
 func (s keepsMarks) HighestToken(context.Context, string) (uint64, error) { return *s.highest, nil }
 
@@ -25,7 +34,7 @@ func TestTokensAboveThoseThatLost(t *testing.T) {
 	bothWays(t, func(t *testing.T, st store.Store, client newParty) {
 		var highest uint64
 		writes, refuse := 0, false
-		s := keepsMarks{store.Intercept(st, func(ctx context.Context, op *store.Op, next store.Handler) error {
+		s := keepsMarks{delayed{store.Intercept(st, func(ctx context.Context, op *store.Op, next store.Handler) error {
 			if !op.Kind.Write() {
 				return next(ctx, op)
 			}
@@ -39,7 +48,7 @@ func TestTokensAboveThoseThatLost(t *testing.T) {
 				return store.MarkNotApplied(errNetwork)
 			}
 			return next(ctx, op)
-		}), &highest}
+		})}, &highest}
 		c := client(t, s, nil)
 		g, err := c.TryAcquire(t.Context(), "job", nil)
 		if err != nil {

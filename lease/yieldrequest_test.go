@@ -825,7 +825,7 @@ type waitingStore struct {
 }
 
 func (s *waitingStore) Traits() store.Traits {
-	return store.Traits{MinWriteTime: s.wait, CannotReadOwnWrites: true}
+	return store.Traits{MinWriteTime: s.wait}
 }
 
 func (s *waitingStore) Put(ctx context.Context, key string, prev store.Version, value []byte) (store.Version, error) {
@@ -834,26 +834,33 @@ func (s *waitingStore) Put(ctx context.Context, key string, prev store.Version, 
 	return v, err
 }
 
-type peekingStore struct{ *waitingStore }
+// blindStore has no quick reads while it is blind.
+type blindStore struct {
+	*waitingStore
+	blind *atomic.Bool
+}
 
-func (s *peekingStore) GetUncommitted(ctx context.Context, key string) ([]byte, store.Version, error) {
+func (s blindStore) GetUncommitted(ctx context.Context, key string) ([]byte, store.Version, error) {
+	if s.blind.Load() {
+		return nil, "", errNetwork
+	}
 	return s.Get(ctx, key)
 }
+
+func (blindStore) HighestToken(context.Context, string) (uint64, error) { return 0, nil }
 
 // Where a write takes so long that a renewal has no time for a second one, a request to yield loses
 // no lease: the holder reads before it writes. The control has no such read.
 func TestRequestOnAStoreWhoseWritesWait(t *testing.T) {
 	for _, peeks := range []bool{true, false} {
 		bubble(t, func(t *testing.T, st store.Store) {
+			var blind atomic.Bool
 			waits := &waitingStore{Store: st, wait: 6 * time.Second}
-			st = waits
-			if peeks {
-				st = &peekingStore{waits}
-			}
-			c := client(t, st, nil)
+			c := client(t, blindStore{waits, &blind}, nil)
 			lease.SetRandom(c, func() float64 { return 1 }) // renewals as late as they may be
 			g := mustTry(t, c, "job")
-			mustAsk(t, client(t, st, nil), "")
+			blind.Store(!peeks)
+			mustAsk(t, client(t, waits, nil), "")
 			time.Sleep(2 * ttl)
 			if kept := g.Err() == nil; kept != peeks {
 				t.Errorf("it reads first: %v; the lease: %v", peeks, g.Err())

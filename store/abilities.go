@@ -11,15 +11,15 @@ import (
 var knownAbilities = sync.OnceValue(func() []ability {
 	return []ability{
 		watcherAbility(), listerAbility(), unsyncedAbility(), ageAbility(), conditionalAbility(),
-		uncommittedAbility(), tokenAbility(), resolverAbility(), presenceAbility(), describerAbility(),
+		uncommittedAbility(), resolverAbility(), presenceAbility(), describerAbility(),
 		tagListerAbility(),
 	}
 })
 
 // ability is one line of the table.
 type ability struct {
-	name string
-	kind Kind // its operation, for handlers; empty if it has no key
+	name  string
+	kinds []Kind // its operations, for handlers; none if it has no key
 
 	// found reports whether s has the ability.
 	found func(s Store) bool
@@ -30,10 +30,10 @@ type ability struct {
 }
 
 // abilityOf returns the table line of the ability T. decorate makes its decorated form.
-func abilityOf[T any](name string, kind Kind, decorate func(*intercepted, T) T) ability {
+func abilityOf[T any](name string, decorate func(*intercepted, T) T, kinds ...Kind) ability {
 	return ability{
 		name:  name,
-		kind:  kind,
+		kinds: kinds,
 		found: func(s Store) bool { _, ok := As[T](s); return ok },
 		handOut: func(s *intercepted, target any) (asked, ok bool) {
 			t, asked := target.(*T)

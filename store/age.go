@@ -18,7 +18,7 @@ type AgeReader interface {
 const OpGetAge Kind = "get-age"
 
 func ageAbility() ability {
-	return abilityOf("AgeReader", OpGetAge, func(s *intercepted, a AgeReader) AgeReader { return interceptedAgeReader{s, a} })
+	return abilityOf("AgeReader", func(s *intercepted, a AgeReader) AgeReader { return interceptedAgeReader{s, a} }, OpGetAge)
 }
 
 type interceptedAgeReader struct {

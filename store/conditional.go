@@ -29,7 +29,7 @@ func GetIfChanged(ctx context.Context, s Store, key string, seen Version) (value
 const OpGetIfChanged Kind = "get-if-changed"
 
 func conditionalAbility() ability {
-	return abilityOf("ConditionalGetter", OpGetIfChanged, func(s *intercepted, a ConditionalGetter) ConditionalGetter { return interceptedConditional{s, a} })
+	return abilityOf("ConditionalGetter", func(s *intercepted, a ConditionalGetter) ConditionalGetter { return interceptedConditional{s, a} }, OpGetIfChanged)
 }
 
 type interceptedConditional struct {

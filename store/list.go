@@ -29,7 +29,7 @@ func List(ctx context.Context, s Store, prefix string) iter.Seq2[string, error] 
 const OpList Kind = "list"
 
 func listerAbility() ability {
-	return abilityOf("Lister", OpList, func(s *intercepted, a Lister) Lister { return interceptedLister{s, a} })
+	return abilityOf("Lister", func(s *intercepted, a Lister) Lister { return interceptedLister{s, a} }, OpList)
 }
 
 type interceptedLister struct {

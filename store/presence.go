@@ -50,5 +50,5 @@ type Presence interface {
 // presenceAbility passes the inner store's presence on undecorated: it concerns processes,
 // not keys.
 func presenceAbility() ability {
-	return abilityOf("Presence", "", func(_ *intercepted, a Presence) Presence { return struct{ Presence }{a} })
+	return abilityOf("Presence", func(_ *intercepted, a Presence) Presence { return struct{ Presence }{a} })
 }

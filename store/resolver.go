@@ -13,7 +13,7 @@ type Resolver interface {
 const OpResolve Kind = "resolve"
 
 func resolverAbility() ability {
-	return abilityOf("Resolver", OpResolve, func(s *intercepted, a Resolver) Resolver { return interceptedResolver{s, a} })
+	return abilityOf("Resolver", func(s *intercepted, a Resolver) Resolver { return interceptedResolver{s, a} }, OpResolve)
 }
 
 type interceptedResolver struct {

@@ -54,7 +54,7 @@
 // # Optional abilities
 //
 // Each ability that only some stores have is a small interface: [Watcher], [Lister],
-// [UnsyncedPutter], [Presence], [AgeReader], [UncommittedGetter] and more. The function [As] finds
+// [UnsyncedPutter], [Presence], [AgeReader], [UncommittedReader] and more. The function [As] finds
 // out whether a store has an ability. A decorator is a store on top of another store, such as the
 // result of Prefix. The decorators of this package offer the abilities of the store below, but
 // every call passes through the decorator.

@@ -37,7 +37,7 @@ type TagLister interface {
 const OpListTags Kind = "list-tags"
 
 func tagListerAbility() ability {
-	return abilityOf("TagLister", OpListTags, func(s *intercepted, a TagLister) TagLister { return interceptedTagLister{s, a} })
+	return abilityOf("TagLister", func(s *intercepted, a TagLister) TagLister { return interceptedTagLister{s, a} }, OpListTags)
 }
 
 type interceptedTagLister struct {

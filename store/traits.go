@@ -35,20 +35,19 @@ type Traits struct {
 	// not be probed before its first use.
 	Trusted bool
 
-	// CannotReadOwnWrites says that a caller cannot recognise its own write of unknown
-	// outcome by reading it back. The caller must treat that write as the write of
-	// another program.
-	CannotReadOwnWrites bool
-
 	// MinTTL is the shortest lease that makes sense on this store; zero means that the
 	// store sets no bound.
 	MinTTL time.Duration
 
-	// MinWriteTime is the shortest time that a write takes, if the store delays its writes.
-	// The store refuses a write whose context ends earlier. Zero means that a write takes
-	// no longer than its requests.
+	// MinWriteTime is the shortest time that a write takes, if the store delays its writes
+	// ([Traits.Delayed]). The store refuses a write whose context ends earlier. Zero means
+	// that a write takes no longer than its requests.
 	MinWriteTime time.Duration
 }
+
+// Delayed reports whether the store delays its writes. A store that does so is an
+// [UncommittedReader], and its callers must obey the rules stated there.
+func (t Traits) Delayed() bool { return t.MinWriteTime > 0 }
 
 // Describer is a store that knows its [Traits].
 type Describer interface {
@@ -69,7 +68,7 @@ func TraitsOf(s Store) Traits {
 
 // describerAbility passes the traits on, with what [Prefix] puts before each key.
 func describerAbility() ability {
-	return abilityOf("Describer", "", func(s *intercepted, a Describer) Describer { return interceptedDescriber{s.below, a} })
+	return abilityOf("Describer", func(s *intercepted, a Describer) Describer { return interceptedDescriber{s.below, a} })
 }
 
 type interceptedDescriber struct {

@@ -23,9 +23,9 @@ func PutUnsynced(ctx context.Context, s Store, key string, prev Version, value [
 const OpPutUnsynced Kind = "put-unsynced"
 
 func unsyncedAbility() ability {
-	return abilityOf("UnsyncedPutter", OpPutUnsynced, func(s *intercepted, a UnsyncedPutter) UnsyncedPutter {
+	return abilityOf("UnsyncedPutter", func(s *intercepted, a UnsyncedPutter) UnsyncedPutter {
 		return interceptedUnsynced{s, putHandler(a.PutUnsynced)}
-	})
+	}, OpPutUnsynced)
 }
 
 type interceptedUnsynced struct {

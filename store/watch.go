@@ -24,7 +24,7 @@ type Watcher interface {
 const OpWatch Kind = "watch"
 
 func watcherAbility() ability {
-	return abilityOf("Watcher", OpWatch, func(s *intercepted, a Watcher) Watcher { return interceptedWatcher{s, a} })
+	return abilityOf("Watcher", func(s *intercepted, a Watcher) Watcher { return interceptedWatcher{s, a} }, OpWatch)
 }
 
 type interceptedWatcher struct {

@@ -21,9 +21,7 @@ const (
 func Kinds() []Kind {
 	kinds := []Kind{OpGet, OpPut, OpDelete}
 	for _, a := range knownAbilities() {
-		if a.kind != "" {
-			kinds = append(kinds, a.kind)
-		}
+		kinds = append(kinds, a.kinds...)
 	}
 	return kinds
 }

@@ -157,7 +157,7 @@ func TestOptions(t *testing.T) {
 		t.Errorf("without a bucket: %v", err)
 	}
 	s := open(t, b, nil)
-	if s.PutLifetime() != 5*time.Second || s.SettleDelay() != 6*time.Second || s.Traits().MinTTL != 27*time.Second || !s.Traits().CannotReadOwnWrites {
+	if s.PutLifetime() != 5*time.Second || s.SettleDelay() != 6*time.Second || s.Traits().MinTTL != 27*time.Second || !s.Traits().Delayed() {
 		t.Errorf("the defaults are %v, %v, %+v", s.PutLifetime(), s.SettleDelay(), s.Traits())
 	}
 }

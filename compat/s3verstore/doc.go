@@ -42,7 +42,7 @@
 //     renewal takes D and must end before the lease expires.
 //   - If a PUT takes longer than L, or its answer is lost, the outcome of the write stays
 //     unknown. The writer then treats the write as a write of another program
-//     ([store.Traits].CannotReadOwnWrites).
+//     ([store.UncommittedReader]).
 //
 // If the listing of a register fits into one answer, these are the requests:
 //

@@ -52,7 +52,7 @@ func (s *Store) settled(ctx context.Context, r *register) (*orderedEntry, error)
 	return v.certain(), nil
 }
 
-// GetUncommitted implements [store.UncommittedGetter]: it never waits for the settle delay. A caller can use the result
+// GetUncommitted implements [store.UncommittedReader]: it never waits for the settle delay. A caller can use the result
 // to watch a key, or as the base of a write. The result may be the value of a write that later
 // loses against another write.
 func (s *Store) GetUncommitted(ctx context.Context, key string) ([]byte, store.Version, error) {
@@ -68,7 +68,7 @@ func (s *Store) GetUncommitted(ctx context.Context, key string) ([]byte, store.V
 	return value, version, s.opError("get-uncommitted", key, err)
 }
 
-// HighestToken implements [store.TokenReader]. If this Store listed or wrote the key less
+// HighestToken implements [store.UncommittedReader]. If this Store listed or wrote the key less
 // than [Options].SettleDelay ago, HighestToken sends no request.
 func (s *Store) HighestToken(ctx context.Context, key string) (uint64, error) {
 	r, err := s.begin(ctx, key)

@@ -31,9 +31,8 @@ type Store struct {
 
 var (
 	_ store.Store             = (*Store)(nil)
-	_ store.UncommittedGetter = (*Store)(nil)
+	_ store.UncommittedReader = (*Store)(nil)
 	_ store.Lister            = (*Store)(nil)
-	_ store.TokenReader       = (*Store)(nil)
 	_ store.Resolver          = (*Store)(nil)
 	_ store.UnsyncedPutter    = (*Store)(nil)
 	_ store.Describer         = (*Store)(nil)
@@ -74,10 +73,9 @@ func (s *Store) Traits() store.Traits {
 		ID:     s.id,
 		Prefix: s.prefix,
 		// The store uses no conditional requests, so nothing has to be probed.
-		Trusted:             true,
-		CannotReadOwnWrites: true,
-		MinTTL:              4*s.o.SettleDelay + ttlBeyondSettles,
-		MinWriteTime:        s.o.SettleDelay,
+		Trusted:      true,
+		MinTTL:       4*s.o.SettleDelay + ttlBeyondSettles,
+		MinWriteTime: s.o.SettleDelay,
 	}
 }
 

@@ -99,7 +99,7 @@ func every(op store.Kind, key string, action faultstore.Action) faultstore.Sched
 
 // readBack ends the case on stores whose unknown writes cannot be recognised.
 func (e *env) readBack() {
-	if store.TraitsOf(e.a).CannotReadOwnWrites {
+	if store.TraitsOf(e.a).Delayed() {
 		e.absent("a read of this store does not show whether a write was applied")
 	}
 }

@@ -95,7 +95,7 @@ func caseReaders(e *env) {
 func caseSlots(e *env) {
 	sessions := []*lease.Session{e.opened(e.a, nil), e.opened(e.b, nil)}
 	const slots = 2
-	waits := store.TraitsOf(e.a).MinWriteTime > 0
+	waits := store.TraitsOf(e.a).Delayed()
 	var (
 		all  sync.WaitGroup
 		mu   sync.Mutex

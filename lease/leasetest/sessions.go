@@ -147,7 +147,7 @@ func caseSession(e *env) {
 	e.release(plain)
 	g = e.tryIn(s, job)
 	locks := 20
-	if store.TraitsOf(e.a).MinWriteTime > 0 {
+	if store.TraitsOf(e.a).Delayed() {
 		locks = 2
 	}
 	for i := range locks {
@@ -165,7 +165,7 @@ func caseSession(e *env) {
 	if info, err := other.InspectSession(e.ctx, s.ID()); err != nil || info.Record.State != lease.Free {
 		e.errorf("the record of a closed session has the state %q (error: %v)", info.Record.State, err)
 	}
-	if store.TraitsOf(e.a).MinWriteTime == 0 { // otherwise Close has no time to write all records
+	if !store.TraitsOf(e.a).Delayed() { // otherwise Close has no time to write all records
 		if rec := e.state(job, lease.Free); rec.Session != "" {
 			e.errorf("the record of a free lock names the session %q", rec.Session)
 		}

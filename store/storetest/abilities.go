@@ -106,7 +106,7 @@ func readCases() []testCase {
 		{"GetIfChanged", "GetIfChanged returns the result of Get, but no value if the version is still the argument seen.", caseGetIfChanged},
 		{"GetUncommitted", "GetUncommitted returns a state that a write may name. It does not report a failed read as ErrNotFound.", caseGetUncommitted},
 		{"HighestToken", "HighestToken returns an upper bound of the tokens of all writes to the key. These are also refused writes, unsynced writes, and writes before a delete. (A fencing token that a reader has seen must not be used again.)", caseHighestToken},
-		{"Traits", "Traits returns the same result in each call and on each store with the same registers. The result has no secret and no negative MinTTL.", func(e *env) {
+		{"Traits", "Traits returns the same result in each call and on each store with the same registers. The result has no secret and no negative MinTTL. The store delays its writes (MinWriteTime) if and only if it is an UncommittedReader.", func(e *env) {
 			d, ok := store.As[store.Describer](e.s)
 			if !ok {
 				e.absent("the store is not a Describer")
@@ -121,6 +121,9 @@ func readCases() []testCase {
 			}
 			if first.MinTTL < 0 || strings.ContainsAny(first.Name, "\n\r") {
 				e.errorf("got %+v", first)
+			}
+			if _, ok := store.As[store.UncommittedReader](e.s); ok != first.Delayed() {
+				e.errorf("MinWriteTime is %v, but is the store an UncommittedReader: %v", first.MinWriteTime, ok)
 			}
 		}},
 	}
@@ -188,11 +191,16 @@ func caseGetIfChanged(e *env) {
 	}
 }
 
-func caseGetUncommitted(e *env) {
-	p, ok := store.As[store.UncommittedGetter](e.other)
+func (e *env) uncommitted() store.UncommittedReader {
+	r, ok := store.As[store.UncommittedReader](e.other)
 	if !ok {
-		e.absent("the store is not an UncommittedGetter")
+		e.absent("the store is not an UncommittedReader")
 	}
+	return r
+}
+
+func caseGetUncommitted(e *env) {
+	p := e.uncommitted()
 	if _, v, err := p.GetUncommitted(e.ctx, "job"); !errors.Is(err, store.ErrNotFound) || v != "" {
 		e.errorf("GetUncommitted of an absent register: got version %q and the error %v, want ErrNotFound", v, err)
 	}
@@ -210,10 +218,7 @@ func caseGetUncommitted(e *env) {
 }
 
 func caseHighestToken(e *env) {
-	m, ok := store.As[store.TokenReader](e.other)
-	if !ok {
-		e.absent("the store is not a TokenReader")
-	}
+	m := e.uncommitted()
 	atLeast := func(want uint64, what string) {
 		if got, err := m.HighestToken(e.ctx, "job"); err != nil || got < want {
 			e.errorf("HighestToken %s: got %d and the error %v, want at least %d", what, got, err, want)

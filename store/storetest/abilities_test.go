@@ -78,6 +78,12 @@ func (a *able) GetIfChanged(ctx context.Context, key string, seen store.Version)
 	return value, v, true, err
 }
 
+func (a *able) Traits() store.Traits {
+	t := a.Store.Traits()
+	t.MinWriteTime = 1
+	return t
+}
+
 func (a *able) GetUncommitted(ctx context.Context, key string) ([]byte, store.Version, error) {
 	return a.Get(ctx, key)
 }

@@ -85,7 +85,7 @@ func (e *env) prefix(prefix string) store.Store {
 func ruleOf(ability string) string {
 	return map[string]string{
 		"Watcher": "WatchDiffers", "Lister": "ListInvalid", "UnsyncedPutter": "UnsyncedPut", "AgeReader": "Age", "ConditionalGetter": "GetIfChanged",
-		"UncommittedGetter": "GetUncommitted", "TokenReader": "HighestToken", "Resolver": "ResolveApplied", "Presence": "PresenceAlive", "Describer": "Traits",
+		"UncommittedReader": "GetUncommitted", "Resolver": "ResolveApplied", "Presence": "PresenceAlive", "Describer": "Traits",
 		"TagLister": "ListTags",
 	}[ability]
 }

@@ -130,7 +130,7 @@ func (g *Grant) Detach(ctx context.Context) (d Detached, done func()) {
 	defer g.mu.Unlock()
 	d.Base = &cell.Seen{Version: g.tries.Base, Rec: g.tries.Rec, At: g.space.Clock.Monotonic(), Age: -1}
 	d.Sent, d.Open = g.sent, g.tries.Open()
-	d.Settled = g.firm && len(d.Open) == 0 || g.space.Set.Traits.CannotReadOwnWrites
+	d.Settled = g.firm && len(d.Open) == 0 || g.space.Set.Traits.Delayed()
 	return d, done
 }
 

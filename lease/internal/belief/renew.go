@@ -236,13 +236,12 @@ func (g *Grant) Renew(ctx context.Context, firm bool, change func(*lockrec.Recor
 // not. Otherwise the renewal would find such a write only by a conflict, too late for another
 // write.
 func (g *Grant) peekForOtherWrites(ctx context.Context, left time.Duration) {
-	peeker, ok := store.As[store.UncommittedGetter](g.space.Store)
-	if !ok || g.space.Set.Traits.MinWriteTime == 0 {
+	if !g.space.Set.Traits.Delayed() {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, min(left/20, time.Second))
 	defer cancel()
-	value, version, err := peeker.GetUncommitted(ctx, g.cell.Key)
+	value, version, err := store.GetUncommitted(ctx, g.space.Store, g.cell.Key)
 	if now, err := g.cell.DecodeEntry(store.Entry{Value: value, Version: version}, err); err == nil && lockrec.OnlyOthersWrote(now.Rec, g.tries.Rec) {
 		g.noteRecord(now)
 	}
@@ -313,7 +312,7 @@ func (g *Grant) found(now *cell.Seen, found store.ResolveResult) (over bool, _ e
 		g.noteRecord(now)
 		return false, nil
 	case now.Rec.State == lockrec.Held && now.Rec.Grant == g.terms.Member.Grant:
-		if g.space.Set.Traits.CannotReadOwnWrites {
+		if g.space.Set.Traits.Delayed() {
 			return false, nil // never adopted: the outcome stays unknown until the deadline
 		}
 		if f.Resolution == store.ResolutionApplied {

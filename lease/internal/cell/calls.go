@@ -59,7 +59,7 @@ func (c *Space) carry(ctx context.Context, op *store.Op, next store.Handler) err
 	case store.OpWatch:
 		limit, patience = 0, nil
 	}
-	if c.tokens && op.Kind.Write() {
+	if c.Set.Traits.Delayed() && op.Kind.Write() {
 		ctx = store.WithToken(ctx, lockrec.TokenOf(op.Value))
 	}
 	began := time.Now()

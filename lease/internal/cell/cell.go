@@ -267,7 +267,7 @@ func (c *Cell) Facts(ctx context.Context, s *Seen, own lockrec.Facts) lockrec.Fa
 // HighestToken returns the highest token of the writes that the store has ever got for the record,
 // where it knows that.
 func (c *Cell) HighestToken(ctx context.Context) (uint64, error) {
-	if !c.Space.tokens {
+	if !c.Space.Set.Traits.Delayed() {
 		return 0, nil
 	}
 	return store.HighestToken(ctx, c.Space.Store, c.Key)

@@ -35,8 +35,7 @@ type Space struct {
 
 	Life context.Context // ends when the client is closed
 
-	tokens bool         // the store reads the tokens of writes
-	took   atomic.Int64 // see takes
+	took atomic.Int64 // see takes
 
 	mu        sync.Mutex
 	FirstSeen Recents[firstSeen] // of holders that may be dead, by the keys of their records
@@ -53,7 +52,6 @@ type ReadObserver interface {
 // nothing.
 func NewSpace(life context.Context, st store.Store, set *Settings, events event.Listeners) *Space {
 	s := &Space{Given: st, Set: set, Clock: NewClock(sysclock.Read), Random: mathrand.Float64, Events: events, Life: life}
-	_, s.tokens = store.As[store.TokenReader](st)
 	s.Store = store.Intercept(st, s.carry)
 	if presence, ok := store.As[store.Presence](st); ok && !set.NoPresence {
 		s.Presence = boundPresence{presence, s}

@@ -80,7 +80,7 @@ func (t *Tries) Again() *Tries { return t.cell.Over(&Seen{Version: t.Base, Rec: 
 // own writes.
 func (c *Cell) OverGrant(base *Seen) *Tries {
 	t := c.Over(base)
-	t.within, t.NoReadBack = c.Space.Set.ResolveTimeout(), c.Space.Set.Traits.CannotReadOwnWrites
+	t.within, t.NoReadBack = c.Space.Set.ResolveTimeout(), c.Space.Set.Traits.Delayed()
 	return t
 }
 

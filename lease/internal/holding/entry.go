@@ -297,7 +297,7 @@ func (h *Holder) promote(ctx context.Context, s *cell.Seen, m lockrec.Member, re
 // confirmed returns s if that is certainly in the store, and the present state otherwise. Where the
 // store has to resolve writes, a read may have shown a state that never takes effect.
 func (h *Holder) confirmed(ctx context.Context, s *cell.Seen) (*cell.Seen, error) {
-	if _, peeks := store.As[store.UncommittedGetter](h.c.Space.Store); !peeks {
+	if !h.c.Space.Set.Traits.Delayed() {
 		return s, nil
 	}
 	final, err := h.Cell.Reread(ctx)

@@ -409,7 +409,7 @@ func (h *Holder) attemptOver(ctx context.Context, sure *cell.Seen, queue bool) (
 // lock to others just now, without another look. If they have written meanwhile, it conflicts;
 // where writes wait that takes longer than a look.
 func (h *Holder) goesOn(s *cell.Seen, queue bool) bool {
-	return queue && h.several(s) && h.c.Space.Set.Traits.MinWriteTime == 0 && h.c.Space.Clock.Monotonic().Sub(s.At) < h.c.Space.Set.MinPoll
+	return queue && h.several(s) && !h.c.Space.Set.Traits.Delayed() && h.c.Space.Clock.Monotonic().Sub(s.At) < h.c.Space.Set.MinPoll
 }
 
 // guesses reports whether a handle that knows nothing of its record tries to create it without

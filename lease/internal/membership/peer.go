@@ -300,7 +300,7 @@ func (p *Peers) End(ctx context.Context, id string, age time.Duration) (of *cell
 // confirmEnded reports whether the session has ended for certain. A state that was read without
 // resolving writes may never take effect.
 func (r *peer) confirmEnded(ctx context.Context, now *cell.Seen) (bool, error) {
-	if _, peeks := store.As[store.UncommittedGetter](r.cell.Space.Store); peeks && r.final == nil {
+	if r.cell.Space.Set.Traits.Delayed() && r.final == nil {
 		final, err := r.cell.Reread(ctx)
 		if err != nil || final.Version != now.Version {
 			return false, err
