@@ -539,11 +539,11 @@ func TestURLs(t *testing.T) {
 			t.Errorf("%s: %v, want %q", url, err, want)
 		}
 	}
-	c, err := dynamotable.ParseURL("dynamodb://items?timeout=2s&unsafe=global-table")
+	_, _, o, err := dynamotable.FromURL(t.Context(), "dynamodb://items?region=x&timeout=2s&unsafe=global-table", &dynamotable.Options{Timeout: time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if o := c.Options(&dynamotable.Options{Timeout: time.Second}); o.Timeout != 2*time.Second || !o.GlobalTable {
+	if o.Timeout != 2*time.Second || !o.GlobalTable {
 		t.Errorf("got %+v", o)
 	}
 }

@@ -22,7 +22,7 @@ func dynamoScheme() *Scheme {
 	}
 }
 
-// openDynamo opens dynamodb://TABLE/PREFIX; see [dynamostore.Config] for its
+// openDynamo opens dynamodb://TABLE/PREFIX; see [dynamostore.Open] for its
 // parameters.
 func openDynamo(ctx context.Context, a *Access, u *url.URL, _ bool) (Opened, error) {
 	known := ProbeCacheFor(u)
@@ -49,27 +49,19 @@ func initDynamo(ctx context.Context, a *Access, raw string) (map[string]any, err
 }
 
 func createTable(ctx context.Context, raw string) error {
-	config, err := dynamostore.ParseURL(raw)
+	client, table, opts, err := dynamostore.FromURL(ctx, raw, nil)
 	if err != nil {
 		return err
 	}
-	client, err := config.Client(ctx)
-	if err != nil {
-		return err
-	}
-	return dynamostore.CreateTable(ctx, client, config.Table, config.Options(nil))
+	return dynamostore.CreateTable(ctx, client, table, opts)
 }
 
 func dynamoTarget(ctx context.Context, _ *Access, u *url.URL) (*doctor.Target, func(), error) {
-	config, err := dynamostore.ParseURL(u.String())
+	client, table, opts, err := dynamostore.FromURL(ctx, u.String(), nil)
 	if err != nil {
 		return nil, nil, err
 	}
-	client, err := config.Client(ctx)
-	if err != nil {
-		return nil, nil, err
-	}
-	return doctor.DynamoDB(client, config.Table, config.Options(nil)), func() {}, nil
+	return doctor.DynamoDB(client, table, opts), func() {}, nil
 }
 
 // dynamoItems are tables of DynamoDB.
@@ -81,13 +73,9 @@ func (dynamoItems) Open(ctx context.Context, a *Access, u *url.URL) (openTable, 
 }
 
 func (dynamoItems) Create(ctx context.Context, a *Access, u *url.URL, partition, sort largeitem.KeyAttribute) error {
-	c, err := dynamotable.ParseURL(u.String())
+	client, table, opts, err := dynamotable.FromURL(ctx, u.String(), &dynamotable.Options{Logger: a.Log()})
 	if err != nil {
 		return err
 	}
-	client, err := c.Client(ctx)
-	if err != nil {
-		return err
-	}
-	return dynamotable.CreateTable(ctx, client, c.Table, partition, sort, c.Options(&dynamotable.Options{Logger: a.Log()}))
+	return dynamotable.CreateTable(ctx, client, table, partition, sort, opts)
 }

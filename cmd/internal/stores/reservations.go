@@ -212,18 +212,14 @@ func (at *ObjectURL) tableURL(table string, p map[string]string) string {
 
 // reservationsIn opens a table with the format of object_store. It sends nothing.
 func (a *Access) reservationsIn(ctx context.Context, raw string, opts *reserve.Options) (*reservations, error) {
-	config, err := dynamostore.ParseURL(raw)
+	client, name, of, err := dynamostore.FromURL(ctx, raw, nil)
 	if err != nil {
 		return nil, err
 	}
-	if config.Prefix != "" {
+	if of.Prefix != "" {
 		return nil, exit.Usagef("a table of reservations cannot have a prefix: write reserve=dynamodb://TABLE")
 	}
-	client, err := config.Client(ctx)
-	if err != nil {
-		return nil, err
-	}
-	table, err := reservation.New(client, config.Table, &reservation.Options{Logger: a.Log()})
+	table, err := reservation.New(client, name, &reservation.Options{Logger: a.Log()})
 	if err != nil {
 		return nil, err
 	}
@@ -233,7 +229,7 @@ func (a *Access) reservationsIn(ctx context.Context, raw string, opts *reserve.O
 	}
 	u.Path = "/reservations"
 	r, err := reserve.New(table, opts)
-	t := &reservationTable{table, client, config.Table, client.Options().BaseEndpoint == nil, ProbeCacheFor(u)}
+	t := &reservationTable{table, client, name, client.Options().BaseEndpoint == nil, ProbeCacheFor(u)}
 	return &reservations{io.NopCloser(nil), r, t.String(), t}, err
 }
 

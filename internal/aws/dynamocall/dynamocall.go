@@ -15,7 +15,6 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/holdfast-go/holdfast/internal/aws/awscall"
-	"github.com/holdfast-go/holdfast/internal/aws/awsconfig"
 	"github.com/holdfast-go/holdfast/internal/aws/endpoint"
 	"github.com/holdfast-go/holdfast/internal/aws/transport"
 	"github.com/holdfast-go/holdfast/store"
@@ -90,19 +89,6 @@ func New(client *dynamodb.Client, name string, keys Keys, timeout time.Duration,
 		t.Where += " at " + host
 	}
 	return t, nil
-}
-
-// NewClient makes a client of the SDK with the parameters of a URL. It sends nothing.
-func NewClient(ctx context.Context, params awsconfig.Params) (*dynamodb.Client, error) {
-	cfg, err := params.Load(ctx)
-	if err != nil {
-		return nil, err
-	}
-	client := dynamodb.NewFromConfig(cfg, func(o *dynamodb.Options) {
-		o.BaseEndpoint = params.BaseEndpoint(o.BaseEndpoint)
-		o.Region = awsconfig.Region(o.Region, o.BaseEndpoint)
-	})
-	return client, awsconfig.CheckRegion(client.Options().Region)
 }
 
 // Request is a function that sends one request with these options of the SDK.
