@@ -212,18 +212,15 @@ func (at *ObjectURL) tableURL(table string, p map[string]string) string {
 
 // reservationsIn opens a table with the format of object_store. It sends nothing.
 func (a *Access) reservationsIn(ctx context.Context, raw string, opts *reserve.Options) (*reservations, error) {
-	client, name, of, err := dynamostore.FromURL(ctx, raw, nil)
-	if err != nil {
-		return nil, err
-	}
-	if of.Prefix != "" {
+	u, _, err := storeurl.Parse(raw)
+	if err == nil && strings.Trim(u.Path, "/") != "" {
 		return nil, exit.Usagef("a table of reservations cannot have a prefix: write reserve=dynamodb://TABLE")
 	}
-	table, err := reservation.New(client, name, &reservation.Options{Logger: a.Log()})
+	client, name, _, err := dynamostore.FromURL(ctx, raw, nil)
 	if err != nil {
 		return nil, err
 	}
-	u, _, err := storeurl.Parse(raw)
+	table, err := reservation.New(client, name, &reservation.Options{Logger: a.Log()})
 	if err != nil {
 		return nil, err
 	}
