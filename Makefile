@@ -4,7 +4,7 @@ SHELL := bash
 
 .PHONY: test quick lint vulnerabilities bench torture tidy site release image
 
-# Everything that has to hold: formatting, vet, staticcheck, cross-builds, and all
+# Everything that has to hold: formatting, vet, staticcheck, types for other systems, and all
 # tests with the race detector, those against real servers too. It fetches and
 # builds what it needs, and caches it in the user's cache directory.
 test:

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Formatting, vet, staticcheck, and builds for the systems that are not tested here.
+# Formatting, vet, staticcheck, and types for the systems that are not tested here.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . internal/modules.sh
@@ -15,13 +15,17 @@ fi
 echo "== go vet"
 go vet "${packages[@]}"
 for dir in "${apart[@]}"; do (cd "$dir" && GOWORK=off go vet ./...); done
+# The types of all packages, and vet of packages with files for one system. Vet compiles what it reads,
+# so packages that import the libraries of clouds have no vet for other systems.
+tools=$(cache tools)
+go build -o "$tools/typecheck" ./internal/typecheck
 for os in darwin windows; do
-  echo "== go vet for $os"
-  GOOS=$os go vet "${released[@]}" ./examples/...
+  echo "== types and go vet for $os"
+  GOOS=$os "$tools/typecheck" "${released[@]}" ./examples/...
+  GOOS=$os go vet ./internal/{localfs,powercut,safefile,sysclock} ./store/filestore ./examples/fence ./compat/avisofile ./cmd/internal/child
 done
 
 echo "== staticcheck"
-tools=$(cache tools)
 GOWORK=off GOFLAGS= go build -modfile=internal/tools.mod -o "$tools/staticcheck" honnef.co/go/tools/cmd/staticcheck
 # What it knows of the libraries is in the directory that CI keeps.
 STATICCHECK_CACHE=$(cache staticcheck)
