@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log"
 	"os"
 	"path/filepath"
 
@@ -16,49 +15,44 @@ import (
 // exampleKey is a resume key: the name of a stream of events.
 const exampleKey = "46fe3e30937478ae30527c74cb2f03a5e5419228a11051cdaccefe7d044b21c3"
 
+// check is for examples: programs handle their errors.
+func check(err error) {
+	if err != nil {
+		panic(err)
+	}
+}
+
+// examplePath returns the path of a state file in a directory that done removes.
+func examplePath() (path string, done func()) {
+	dir, err := os.MkdirTemp("", "example")
+	check(err)
+	return filepath.Join(dir, "state.json"), func() { check(os.RemoveAll(dir)) }
+}
+
 // exampleStore opens a state file in a directory that done removes.
 func exampleStore() (s *avisofile.Store, done func()) {
-	dir, err := os.MkdirTemp("", "example")
-	if err != nil {
-		log.Fatal(err)
-	}
-	s, err = avisofile.Open(filepath.Join(dir, "state.json"), nil)
-	if err != nil {
-		log.Fatal(err)
-	}
+	path, remove := examplePath()
+	s, err := avisofile.Open(path, nil)
+	check(err)
 	return s, func() {
-		if err := s.Close(context.Background()); err != nil {
-			log.Fatal(err)
-		}
-		os.RemoveAll(dir)
+		check(s.Close(context.Background()))
+		remove()
 	}
 }
 
 func ExampleOpen() {
-	dir, err := os.MkdirTemp("", "example")
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer os.RemoveAll(dir)
+	path, done := examplePath()
+	defer done()
 	ctx := context.Background()
 
-	path := filepath.Join(dir, "state.json")
 	s, err := avisofile.Open(path, nil)
-	if err != nil {
-		log.Fatal(err)
-	}
+	check(err)
 	_, err = s.Advance(ctx, exampleKey, checkpoint.Position{Sequence: 17, EventID: "mars@17"}, nil)
-	if err != nil {
-		log.Fatal(err)
-	}
-	if err := s.Close(ctx); err != nil {
-		log.Fatal(err)
-	}
+	check(err)
+	check(s.Close(ctx))
 
 	content, err := os.ReadFile(path)
-	if err != nil {
-		log.Fatal(err)
-	}
+	check(err)
 	fmt.Println(string(content))
 	// Output:
 	// {
@@ -76,26 +70,17 @@ func ExampleOpen() {
 // A file that was cut off is left alone. The error says what can be done, and
 // Restore does it.
 func ExampleRestore() {
-	dir, err := os.MkdirTemp("", "example")
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer os.RemoveAll(dir)
+	path, done := examplePath()
+	defer done()
 	ctx := context.Background()
-	path := filepath.Join(dir, "state.json")
 	s, err := avisofile.Open(path, nil)
-	if err != nil {
-		log.Fatal(err)
-	}
+	check(err)
 	defer s.Close(ctx)
 	for seq := range uint64(3) {
-		if _, err := s.Advance(ctx, exampleKey, checkpoint.Position{Sequence: seq}, nil); err != nil {
-			log.Fatal(err)
-		}
+		_, err := s.Advance(ctx, exampleKey, checkpoint.Position{Sequence: seq}, nil)
+		check(err)
 	}
-	if err := os.Truncate(path, 100); err != nil {
-		log.Fatal(err)
-	}
+	check(os.Truncate(path, 100))
 
 	_, err = s.Get(ctx, exampleKey, nil)
 	var load *avisofile.LoadError
@@ -103,9 +88,7 @@ func ExampleRestore() {
 		fmt.Println(load.Err, "-", load.Detail)
 	}
 	restored, err := avisofile.Restore(ctx, path, nil)
-	if err != nil {
-		log.Fatal(err)
-	}
+	check(err)
 	fmt.Println("keys restored:", restored.Backup.Keys)
 	c, err := s.Get(ctx, exampleKey, nil)
 	fmt.Println("continuing from", c.Sequence, err)
@@ -120,9 +103,7 @@ func ExampleStore_Advance() {
 	defer done()
 	for _, seq := range []uint64{17, 17, 16, 18} {
 		r, err := s.Advance(context.Background(), exampleKey, checkpoint.Position{Sequence: seq}, nil)
-		if err != nil {
-			log.Fatal(err)
-		}
+		check(err)
 		fmt.Println(seq, r.Status, r.Current.Sequence)
 	}
 	// Output:
@@ -150,13 +131,10 @@ func ExampleStore_Fence() {
 	defer done()
 	ctx := context.Background()
 	first := &checkpoint.AdvanceOptions{Token: 1}
-	if _, err := s.Advance(ctx, exampleKey, checkpoint.Position{Sequence: 17}, first); err != nil {
-		log.Fatal(err)
-	}
+	_, err := s.Advance(ctx, exampleKey, checkpoint.Position{Sequence: 17}, first)
+	check(err)
 	c, err := s.Fence(ctx, exampleKey, 2)
-	if err != nil {
-		log.Fatal(err)
-	}
+	check(err)
 	fmt.Println("the second continues from", c.Sequence)
 	_, err = s.Advance(ctx, exampleKey, checkpoint.Position{Sequence: 18}, first)
 	fmt.Println("the first is fenced off:", errors.Is(err, checkpoint.ErrFenced))
@@ -169,14 +147,11 @@ func ExampleStore_Reset() {
 	s, done := exampleStore()
 	defer done()
 	ctx := context.Background()
-	if _, err := s.Advance(ctx, exampleKey, checkpoint.Position{Sequence: 100}, nil); err != nil {
-		log.Fatal(err)
-	}
+	_, err := s.Advance(ctx, exampleKey, checkpoint.Position{Sequence: 100}, nil)
+	check(err)
 	expected := uint64(100)
 	c, err := s.Reset(ctx, exampleKey, checkpoint.Position{Sequence: 10}, &checkpoint.ChangeOptions{ExpectedSequence: &expected})
-	if err != nil {
-		log.Fatal(err)
-	}
+	check(err)
 	fmt.Println("sequence", c.Sequence, "epoch", c.Epoch)
 
 	// Work that began before the reset does not undo it.
@@ -191,13 +166,11 @@ func ExampleStore_Delete() {
 	s, done := exampleStore()
 	defer done()
 	ctx := context.Background()
-	if _, err := s.Advance(ctx, exampleKey, checkpoint.Position{Sequence: 17}, nil); err != nil {
-		log.Fatal(err)
-	}
-	if _, err := s.Delete(ctx, exampleKey, nil); err != nil {
-		log.Fatal(err)
-	}
-	_, err := s.Get(ctx, exampleKey, nil)
+	_, err := s.Advance(ctx, exampleKey, checkpoint.Position{Sequence: 17}, nil)
+	check(err)
+	_, err = s.Delete(ctx, exampleKey, nil)
+	check(err)
+	_, err = s.Get(ctx, exampleKey, nil)
 	fmt.Println(errors.Is(err, store.ErrNotFound))
 	// Output:
 	// true
@@ -207,13 +180,10 @@ func ExampleStore_List() {
 	s, done := exampleStore()
 	defer done()
 	ctx := context.Background()
-	if _, err := s.Advance(ctx, exampleKey, checkpoint.Position{Sequence: 17}, nil); err != nil {
-		log.Fatal(err)
-	}
+	_, err := s.Advance(ctx, exampleKey, checkpoint.Position{Sequence: 17}, nil)
+	check(err)
 	for c, err := range s.List(ctx, "") {
-		if err != nil {
-			log.Fatal(err)
-		}
+		check(err)
 		fmt.Println(c.Key[:8], c.Sequence)
 	}
 	// Output:
@@ -225,17 +195,14 @@ func ExampleStore_Watch() {
 	defer done()
 	ctx := context.Background()
 	for c, err := range s.Watch(ctx, exampleKey) {
-		if err != nil {
-			log.Fatal(err)
-		}
+		check(err)
 		fmt.Println(c.Exists, c.Sequence)
 		if c.Exists {
 			break
 		}
 		// From here, or from any other process.
-		if _, err := s.Advance(ctx, exampleKey, checkpoint.Position{Sequence: 17}, nil); err != nil {
-			log.Fatal(err)
-		}
+		_, err := s.Advance(ctx, exampleKey, checkpoint.Position{Sequence: 17}, nil)
+		check(err)
 	}
 	// Output:
 	// false 0
