@@ -136,14 +136,7 @@ func (p *parser) document() (document, error) {
 // checkpoints parses the map of entries.
 func (p *parser) checkpoints() ([]spelled, error) {
 	var all []spelled
-	err := p.object(func() error {
-		name, err := p.text()
-		if err != nil {
-			return err
-		}
-		if err := p.colon(); err != nil {
-			return err
-		}
+	err := p.object(func(name string) error {
 		e, err := p.entry()
 		if err == nil {
 			all = append(all, spelled{name, e})

@@ -213,20 +213,13 @@ func members(b []byte) (map[string]json.RawMessage, error) {
 	}
 	all := make(map[string]json.RawMessage)
 	p := &parser{b: b}
-	err := p.object(func() error {
-		name, err := p.text()
-		if err != nil {
-			return err
-		}
-		if err := p.colon(); err != nil {
-			return err
-		}
+	err := p.object(func(name string) error {
 		if _, twice := all[name]; twice {
 			return p.fail("%q occurs twice", name)
 		}
 		p.space()
 		start := p.i
-		err = p.skip()
+		err := p.skip()
 		all[name] = slices.Clip(bytes.TrimSpace(b[start:p.i]))
 		return err
 	})

@@ -65,17 +65,10 @@ func (p *parser) structure(fields []string, seen []bool, required int, value fun
 	if p.peek() == '[' {
 		return p.tuple(len(fields), value)
 	}
-	err := p.object(func() error {
-		name, err := p.text()
-		if err != nil {
-			return err
-		}
+	err := p.object(func(name string) error {
 		field := slices.Index(fields, name)
 		if field >= 0 && seen[field] {
 			return p.fail("%q occurs twice", name)
-		}
-		if err := p.colon(); err != nil {
-			return err
 		}
 		if field < 0 {
 			return p.skip()
@@ -116,9 +109,8 @@ func (p *parser) tuple(n int, value func(field int) error) error {
 	return nil
 }
 
-// object parses an object. It calls member at the start of each name; member parses up to
-// the end of the value.
-func (p *parser) object(member func() error) error {
+// object parses an object. It calls member with each name; member parses the value.
+func (p *parser) object(member func(name string) error) error {
 	if p.peek() != '{' {
 		return p.fail("an object is missing")
 	}
@@ -137,7 +129,14 @@ func (p *parser) object(member func() error) error {
 		if p.peek() != '"' {
 			return p.fail("a name is missing")
 		}
-		if err := member(); err != nil {
+		name, err := p.text()
+		if err == nil {
+			err = p.colon()
+		}
+		if err == nil {
+			err = member(name)
+		}
+		if err != nil {
 			return err
 		}
 	}
