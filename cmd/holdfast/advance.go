@@ -130,7 +130,7 @@ type stream struct {
 // the next write saves the positions that come in between.
 func (a *app) advanceStream(ctx context.Context, k checkpoint.Store, key string, opts *checkpoint.AdvanceOptions) error {
 	s := &stream{news: make(chan struct{}, 1)}
-	go s.read(a.stdin)
+	go s.read(a.Stdin)
 	var last *checkpoint.Result
 	for range s.news {
 		s.mu.Lock()
@@ -268,7 +268,7 @@ a note. import ignores tokens and epochs, because they are valid only in the old
 const maxExport = 256 << 20
 
 func (a *app) readExport(path string, limit int64) ([]checkpointView, error) {
-	in := a.stdin
+	in := a.Stdin
 	if path != "-" {
 		file, err := os.Open(path)
 		if err != nil {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/holdfast-go/holdfast/cmd/internal/cmdline"
 	"github.com/holdfast-go/holdfast/cmd/internal/exit"
 )
 
@@ -15,7 +16,7 @@ import (
 func TestMissingArguments(t *testing.T) {
 	asked := 0
 	everyCommand(func(cmd *cobra.Command) {
-		names, needed := argumentsOf(cmd.Use)
+		names, needed := cmdline.ArgumentsOf(cmd.Use)
 		if cmd.Args == nil || !cmd.Runnable() || cmd.Hidden || cmd.HasSubCommands() || cmd.Name() == "help" || strings.Contains(cmd.CommandPath(), " completion") {
 			return
 		}
@@ -42,23 +43,6 @@ func TestMissingArguments(t *testing.T) {
 	})
 	if asked < 30 {
 		t.Errorf("%d commands were asked, want at least 30", asked)
-	}
-}
-
-// TestArgumentsOf: what a usage line says.
-func TestArgumentsOf(t *testing.T) {
-	for use, want := range map[string]string{
-		"put SOURCE URL":                "SOURCE URL 2",
-		"get URL [FILE]":                "URL FILE 1",
-		"ls [PREFIX]":                   "PREFIX 0",
-		"break NAME --token N [--now]":  "NAME 1",
-		"x [--flag VALUE] A --flag V B": "A B 2",
-		"init":                          "0",
-	} {
-		names, needed := argumentsOf(use)
-		if got := strings.Join(append(names, string(rune('0'+needed))), " "); got != want {
-			t.Errorf("%s: %s, want %s", use, got, want)
-		}
 	}
 }
 

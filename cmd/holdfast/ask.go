@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/holdfast-go/holdfast/cmd/internal/cmdline"
 	"github.com/holdfast-go/holdfast/cmd/internal/exit"
 	"github.com/holdfast-go/holdfast/cmd/internal/output"
 	"github.com/holdfast-go/holdfast/lease"
@@ -127,7 +128,7 @@ func (a *app) askCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "ask NAME",
 		Short:   "Ask the holder of a lock to release it",
-		GroupID: groupLocks,
+		GroupID: cmdline.GroupLocks,
 		Long: `Ask the holder of a lock to release it. The holder reads the request at its next renewal, by
 default within ten seconds. If several clients hold the lock, the request is for all of them.
 
@@ -145,16 +146,16 @@ no such lock, the status is 66. "holdfast break" ends the work of a holder that 
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 2 && args[1] != "" {
 				flag := "reason"
-				if (new(seconds)).Set(args[1]) == nil {
+				if (new(cmdline.Seconds)).Set(args[1]) == nil {
 					flag = "wait"
 				}
-				return missingFlag(cmd, flag, args[0], args[1])
+				return cmdline.MissingFlag(cmd, flag, args[0], args[1])
 			}
 			return cobra.ExactArgs(1)(cmd, args)
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(reason) > lease.MaxReason {
-				return exit.Usagef("%s has %d bytes; at most %d are allowed", asGiven(cmd.Flags().Lookup("reason")), len(reason), lease.MaxReason)
+				return exit.Usagef("%s has %d bytes; at most %d are allowed", cmdline.AsGiven(cmd.Flags().Lookup("reason")), len(reason), lease.MaxReason)
 			}
 			return a.askFor(cmd.Context(), args[0], &f, reason, wait)
 		},
@@ -163,8 +164,8 @@ no such lock, the status is 66. "holdfast break" ends the work of a holder that 
 	f.flags = flags
 	flags.StringVar(&reason, "reason", "", "reason for the request, at most 1,024 bytes; the holder can read it")
 	flags.StringVar(&f.holder, "holder", "", "your name in the request (default: user, host and process)")
-	flags.VarP((*seconds)(&wait), "wait", "w", "maximum wait for the release, such as 5m or 300 (seconds); by default ask does not wait")
-	_ = flags.SetAnnotation("wait", noVariable, nil) // here it changes what the command does
+	flags.VarP((*cmdline.Seconds)(&wait), "wait", "w", "maximum wait for the release, such as 5m or 300 (seconds); by default ask does not wait")
+	_ = flags.SetAnnotation("wait", cmdline.NoVariable, nil) // here it changes what the command does
 	flags.Lookup("wait").DefValue = ""
 	return cmd
 }
@@ -178,7 +179,7 @@ func (a *app) askFor(ctx context.Context, name string, f *leaseFlags, reason str
 		return err
 	}
 	defer clients{{client, st}}.close(ctx)
-	ctx, cancel := untilSignal(ctx)
+	ctx, cancel := cmdline.UntilSignal(ctx)
 	defer cancel()
 	options := &lease.YieldOptions{Reason: reason, Wait: wait > 0}
 	if wait > 0 {

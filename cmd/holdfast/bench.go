@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/holdfast-go/holdfast/cmd/internal/cmdline"
 	"github.com/holdfast-go/holdfast/cmd/internal/trial"
 	"github.com/holdfast-go/holdfast/lease"
 	"github.com/holdfast-go/holdfast/store"
@@ -31,7 +32,7 @@ func (a *app) benchCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "bench",
 		Short:   "Measure the requests and the time of each operation",
-		GroupID: groupStore,
+		GroupID: cmdline.GroupStore,
 		Long: `Measure the requests and the time of each operation on a store. For comparison, bench also
 measures one raw conditional write. bench uses its own keys below bench/, and removes them. If
 bench is killed, "sweep" removes its keys.`,
@@ -42,7 +43,7 @@ bench is killed, "sweep" removes its keys.`,
 			return a.bench(cmd.Context(), rounds)
 		},
 	}
-	cmd.Flags().Var(whole{&rounds, 1, 1_000_000}, "rounds", "number of measurements of each operation")
+	cmd.Flags().Var(cmdline.Whole(&rounds, 1, 1_000_000), "rounds", "number of measurements of each operation")
 	return cmd
 }
 

@@ -1,21 +1,17 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
+	"github.com/holdfast-go/holdfast/cmd/internal/cmdline"
 	"github.com/holdfast-go/holdfast/cmd/internal/exit"
 	"github.com/holdfast-go/holdfast/cmd/internal/output"
-	"github.com/holdfast-go/holdfast/cmd/internal/printable"
 	"github.com/holdfast-go/holdfast/cmd/internal/stores"
 	"github.com/holdfast-go/holdfast/compat/s3verstore"
 	"github.com/holdfast-go/holdfast/internal/safefile"
@@ -33,7 +29,7 @@ func (a *app) breakCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "break NAME --token N [--now]",
 		Short:   "End the work of a holder, and free its lock",
-		GroupID: groupLocks,
+		GroupID: cmdline.GroupLocks,
 		Long: `End the work of a holder, and free its lock. If several clients hold the lock, break ends the
 work of all holders.
 
@@ -122,7 +118,7 @@ func (a *app) breakLock(ctx context.Context, name string, token uint64, now, yes
 
 // confirmBreak asks the user, if stdin is a terminal. Elsewhere the token is enough.
 func (a *app) confirmBreak(ctx context.Context, client *lease.Client, name string, now bool) error {
-	if !a.interactive() {
+	if !a.Interactive() {
 		return nil
 	}
 	info, err := client.Inspect(ctx, name)
@@ -149,7 +145,7 @@ var livenessWords = map[store.Liveness]string{store.Alive: "ALIVE", store.Dead: 
 // confirmed asks a question. It returns nil if the user answers yes: the lock may be
 // broken.
 func (a *app) confirmed(name, question string) error {
-	if !a.ask(question) {
+	if !a.Confirmed(question) {
 		return exit.With(exit.Failed, fmt.Errorf("lock %q was not broken", name))
 	}
 	return nil
@@ -162,7 +158,7 @@ func (a *app) breakUnreadable(ctx context.Context, name string, yes bool) error 
 		return err
 	}
 	defer clients{{client, st}}.close(ctx)
-	if !yes && a.interactive() {
+	if !yes && a.Interactive() {
 		question := fmt.Sprintf("After this command, other clients can take lock %q on %s at once. If a holder lives, two holders work at the same time. Are all holders certainly dead?", name, st.URL)
 		if err := a.confirmed(name, question); err != nil {
 			return err
@@ -255,18 +251,4 @@ func repair(ctx context.Context, st store.Store, key string, value []byte) (wher
 		return err
 	})
 	return where, err
-}
-
-// interactive reports whether the command can ask a user.
-func (a *app) interactive() bool {
-	in, ok := a.stdin.(*os.File)
-	return ok && term.IsTerminal(int(in.Fd()))
-}
-
-// ask asks on the terminal. No answer means no.
-func (a *app) ask(question string) bool {
-	fmt.Fprintf(a.Stderr, "%s [y/N] ", printable.Text(question))
-	answer, _ := bufio.NewReader(a.stdin).ReadString('\n') // an error leaves it empty
-	answer = strings.ToLower(strings.TrimSpace(answer))
-	return answer == "y" || answer == "yes"
 }

@@ -15,9 +15,11 @@ import (
 	"unicode/utf8"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"golang.org/x/term"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/cmd/internal/cmdline"
 	"github.com/holdfast-go/holdfast/cmd/internal/exit"
 	"github.com/holdfast-go/holdfast/cmd/internal/output"
 	"github.com/holdfast-go/holdfast/cmd/internal/printable"
@@ -28,6 +30,7 @@ import (
 
 // checkpointFlags are the flags of all checkpoint commands.
 type checkpointFlags struct {
+	flags   *pflag.FlagSet
 	file    string
 	network bool
 	unsafe  []string
@@ -77,7 +80,7 @@ func (a *app) checkpointCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "checkpoint",
 		Short:   "Save positions in streams; a position never moves back",
-		GroupID: groupCheckpoints,
+		GroupID: cmdline.GroupCheckpoints,
 		Long: `Save positions in streams. advance never moves a checkpoint back, even if several processes write
 it. A saved checkpoint survives crashes and power cuts.
 
@@ -88,13 +91,14 @@ change.`,
 		Example: `  holdfast checkpoint advance orders 17
   holdfast checkpoint get orders
   holdfast checkpoint --file state.json ls`,
-		Args: knownCommand,
+		Args: cmdline.KnownCommand,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	flags := cmd.PersistentFlags()
+	f.flags = flags
 	flags.StringVar(&f.file, "file", "", "JSON state file to use in place of a store")
 	f.wait = -1
-	flags.VarP((*seconds)(&f.wait), "wait", "w", "with --file: maximum wait for the lock of the file, such as 5m or 300 (seconds); then the status is 75 (default: no limit)")
+	flags.VarP((*cmdline.Seconds)(&f.wait), "wait", "w", "with --file: maximum wait for the lock of the file, such as 5m or 300 (seconds); then the status is 75 (default: no limit)")
 	flags.Lookup("wait").DefValue = "" // the text says what is
 	flags.BoolVar(&f.network, "allow-network", false, "with --file: allow a file system that is not known to be local")
 	flags.StringSliceVar(&f.unsafe, "unsafe", nil, "with --file: accept a risk that other users change the file: owner, writable or link")
@@ -110,8 +114,8 @@ func (a *app) withCheckpoints(ctx context.Context, f *checkpointFlags, do func(c
 	if f.file != "" {
 		return a.withFile(ctx, f, do)
 	}
-	if a.fileEmpty {
-		return exit.Usagef("the name of the state file is empty: name a file; or remove --file and %s to use the store", variableOf("file"))
+	if cmdline.EmptyFlag(f.flags, "file") {
+		return exit.Usagef("the name of the state file is empty: name a file; or remove --file and %s to use the store", cmdline.VariableOf("file"))
 	}
 	client, st, err := a.client(ctx, a.StoreURL, &leaseFlags{})
 	if err != nil {
@@ -128,10 +132,10 @@ func (a *app) withCheckpoints(ctx context.Context, f *checkpointFlags, do func(c
 // withFile is withCheckpoints for a state file.
 func (a *app) withFile(ctx context.Context, f *checkpointFlags, do func(context.Context, checkpoint.Store) error) error {
 	o := &avisofile.Options{AllowNetwork: f.network, Unsafe: f.unsafe, Logger: a.Log()}
-	if a.storeGiven && a.path != "holdfast checkpoint reset" && a.path != "holdfast checkpoint rm" {
+	if a.StoreGiven && a.Path != "holdfast checkpoint reset" && a.Path != "holdfast checkpoint rm" {
 		return exit.Usagef("--file and --store exclude each other, except for reset and rm: remove one of them")
 	}
-	if a.storeGiven { // the locks that guard the file's checkpoints lie there
+	if a.StoreGiven { // the locks that guard the file's checkpoints lie there
 		client, st, err := a.client(ctx, a.StoreURL, &leaseFlags{})
 		if err != nil {
 			return err
@@ -334,7 +338,7 @@ func (a *app) checkpointRemove(f *checkpointFlags) *cobra.Command {
 // confirmChange shows the current checkpoint on a terminal, and asks. The change then
 // succeeds only if the checkpoint is still the one that was shown.
 func (a *app) confirmChange(ctx context.Context, k checkpoint.Store, key, what string, c *changeFlags) error {
-	if c.yes || !a.interactive() {
+	if c.yes || !a.Interactive() {
 		return nil
 	}
 	now, err := k.Get(ctx, key, nil)
@@ -345,7 +349,7 @@ func (a *app) confirmChange(ctx context.Context, k checkpoint.Store, key, what s
 	if now.Exists {
 		present = fmt.Sprintf("Checkpoint %q has the sequence %d.", key, now.Sequence)
 	}
-	if !a.ask(fmt.Sprintf("%s %s?", present, what)) {
+	if !a.Confirmed(fmt.Sprintf("%s %s?", present, what)) {
 		return exit.With(exit.Failed, fmt.Errorf("checkpoint %q was not changed", key))
 	}
 	if now.Exists && c.ExpectedSequence == nil {
@@ -374,7 +378,7 @@ func (a *app) checkpointList(f *checkpointFlags) *cobra.Command {
 				for _, v := range views {
 					written, token := "-", "-"
 					if v.Written != nil {
-						written = ago(time.Since(*v.Written))
+						written = output.Ago(time.Since(*v.Written))
 					}
 					if v.Token != 0 {
 						token = fmt.Sprint(v.Token)
@@ -414,7 +418,7 @@ func (a *app) checkpointWatch(f *checkpointFlags) *cobra.Command {
 		Example: `  holdfast checkpoint watch orders --json`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			ctx, stop := untilSignal(cmd.Context())
+			ctx, stop := cmdline.UntilSignal(cmd.Context())
 			defer stop()
 			return a.withCheckpoints(ctx, f, func(ctx context.Context, k checkpoint.Store) error {
 				seen := false

@@ -13,7 +13,9 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"github.com/holdfast-go/holdfast/cmd/internal/cmdline"
 	"github.com/holdfast-go/holdfast/cmd/internal/exit"
+	"github.com/holdfast-go/holdfast/cmd/internal/output"
 	"github.com/holdfast-go/holdfast/cmd/internal/printable"
 	"github.com/holdfast-go/holdfast/cmd/internal/stores"
 	"github.com/holdfast-go/holdfast/internal/backoff"
@@ -54,12 +56,12 @@ func (a *app) commitLogCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "commit-log",
 		Short:   "Write and read logs of numbered entries",
-		GroupID: groupObjects,
+		GroupID: cmdline.GroupObjects,
 		Long: `Write and read a commit log. A log is a series of numbered entries below the key in the URL.
 Entries never change. If several programs append after the same entry, only one succeeds.`,
 		Example: `  number=$(holdfast commit-log append s3://bucket/commits commit.json --expect 17)
   holdfast commit-log read s3://bucket/commits --from 17`,
-		Args: knownCommand,
+		Args: cmdline.KnownCommand,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(a.logAppend(), a.logRead(), a.logLatest(), a.logTrim())
@@ -113,7 +115,7 @@ Status 74: the reply of the store was lost. append may have written the entry, o
   echo '{"add":"data/7.parquet"}' | holdfast commit-log append file:/srv/table/log -`,
 		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if emptyFlag(cmd.Flags(), "expect") {
+			if cmdline.EmptyFlag(cmd.Flags(), "expect") {
 				return exit.Usagef("--expect is empty: give the number of the last entry, or 0 for an empty log")
 			}
 			at, err := a.parseLog(args[0], true)
@@ -121,11 +123,11 @@ Status 74: the reply of the store was lost. append may have written the entry, o
 				return err
 			}
 			// Read the entry first: if it cannot be read, the command makes nothing.
-			ctx, stop := untilInterrupted(cmd.Context())
+			ctx, stop := cmdline.UntilInterrupted(cmd.Context())
 			defer stop()
 			body, err := a.entryBody(ctx, args[1])
 			if err != nil {
-				return stoppedBy(ctx, err)
+				return cmdline.StoppedBy(ctx, err)
 			}
 			return a.withLogAt(ctx, at, func(ctx context.Context, l *object.Log, name string) error {
 				var e object.LogEntry
@@ -170,7 +172,7 @@ func (a *app) entryBody(ctx context.Context, name string) ([]byte, error) {
 	defer src.Close()
 	body, err := io.ReadAll(io.LimitReader(src, object.MaxEntry+1))
 	if err == nil && len(body) > object.MaxEntry {
-		err = exit.Usagef("%s is larger than %s: write the content as an object, and append the URL of the object", src.name, bytesText(object.MaxEntry))
+		err = exit.Usagef("%s is larger than %s: write the content as an object, and append the URL of the object", src.name, output.Bytes(object.MaxEntry))
 	}
 	return body, err
 }
@@ -222,7 +224,7 @@ If the log does not exist, read prints nothing. If "commit-log trim" has removed
   holdfast commit-log read file:/srv/table/log --follow --json | jq -r .data`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if emptyFlag(cmd.Flags(), "from") {
+			if cmdline.EmptyFlag(cmd.Flags(), "from") {
 				return exit.Usagef("--from is empty: give the number of an entry, or remove the flag to begin with the first entry")
 			}
 			return a.withLog(cmd.Context(), args[0], func(ctx context.Context, l *object.Log, name string) error {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/holdfast-go/holdfast/cmd/internal/cmdline"
 	"github.com/holdfast-go/holdfast/cmd/internal/output"
 	"github.com/holdfast-go/holdfast/cmd/internal/stores"
 )
@@ -88,7 +89,7 @@ func commandLines(line string) [][]string {
 
 func checkCommandLine(t *testing.T, page string, n int, args []string) {
 	t.Helper()
-	a := &app{Access: stores.Access{Printer: output.Printer{Stdout: &bytes.Buffer{}, Stderr: &bytes.Buffer{}}}}
+	a := &app{Invocation: cmdline.Invocation{Access: stores.Access{Printer: output.Printer{Stdout: &bytes.Buffer{}, Stderr: &bytes.Buffer{}}}}}
 	a.root = a.command()
 	a.root.InitDefaultCompletionCmd()
 	cmd, rest, err := a.root.Find(args)

@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/holdfast-go/holdfast/cmd/internal/child"
+	"github.com/holdfast-go/holdfast/cmd/internal/cmdline"
 	"github.com/holdfast-go/holdfast/cmd/internal/doctor"
 	"github.com/holdfast-go/holdfast/cmd/internal/exit"
 	"github.com/holdfast-go/holdfast/cmd/internal/stores"
@@ -21,7 +21,7 @@ func (a *app) doctorCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "doctor",
 		Short:   "Test whether leases are safe on a store",
-		GroupID: groupStore,
+		GroupID: cmdline.GroupStore,
 		Long: `Test whether leases are safe on a store. doctor tries each operation that Holdfast needs: requests
 that must succeed, requests that the store must refuse, and requests of many clients at a time.
 doctor then reads the data again, because some servers accept a condition and ignore it.
@@ -44,7 +44,7 @@ the output of --json.`,
 		Use:    stores.HelperName,
 		Hidden: true,
 		Args:   cobra.ArbitraryArgs,
-		RunE:   func(_ *cobra.Command, args []string) error { return doctor.Help(args, a.stdin, a.Stdout) },
+		RunE:   func(_ *cobra.Command, args []string) error { return doctor.Help(args, a.Stdin, a.Stdout) },
 	}
 	cmd.AddCommand(helper)
 	return cmd
@@ -76,7 +76,7 @@ func (a *app) doctor(ctx context.Context) error {
 		select {
 		case s := <-signals:
 			signal.Stop(signals) // a second signal ends this process at once
-			cancel(interrupted{s})
+			cancel(cmdline.Interrupted{Signal: s})
 		case <-ctx.Done():
 		}
 	}()
@@ -87,9 +87,9 @@ func (a *app) doctor(ctx context.Context) error {
 		for _, left := range report.NotRemoved {
 			a.Notef("could not be removed: %s", left)
 		}
-		var by interrupted
+		var by cmdline.Interrupted
 		if errors.As(context.Cause(ctx), &by) {
-			return exit.With(by.status(), by)
+			return exit.With(by.Status(), by)
 		}
 		return err
 	}
@@ -110,19 +110,6 @@ func (a *app) doctor(ctx context.Context) error {
 		return err
 	}
 	return doctorStatus(report.Verdict)
-}
-
-// interrupted is the cause of a context that a signal ended.
-type interrupted struct{ os.Signal }
-
-func (i interrupted) Error() string { return "interrupted by " + child.SignalName(i.Signal) }
-
-// status is the exit status of a program that a signal ended.
-func (i interrupted) status() int {
-	if n, ok := i.Signal.(syscall.Signal); ok {
-		return 128 + int(n)
-	}
-	return exit.Failed
 }
 
 // doctorStatus returns the exit status of a verdict that was printed.

@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/term"
 
+	"github.com/holdfast-go/holdfast/cmd/internal/cmdline"
 	"github.com/holdfast-go/holdfast/cmd/internal/exit"
 	"github.com/holdfast-go/holdfast/cmd/internal/output"
 	"github.com/holdfast-go/holdfast/cmd/internal/stores"
@@ -87,7 +88,7 @@ func targetIn(dir *os.Root, name string) (_ *target, err error) {
 		t.mode, t.was = info.Mode().Perm(), true
 	}
 	if t.file, err = t.dir.CreateUnnamed(".holdfast-get-", t.mode); err != nil {
-		return nil, under(name, err)
+		return nil, cmdline.Under(name, err)
 	}
 	t.Writer = t.file
 	return t, nil
@@ -219,7 +220,7 @@ func (a *app) download(ctx context.Context, b stores.Bucket, key string, opts ob
 	err := to.named(d.run(ctx))
 	line.End()
 	if err != nil && d.done >= output.BarFrom && !d.full && !store.Permanent(err) && !errors.Is(err, store.ErrConflict) {
-		err = fmt.Errorf("%w (get has read %s; to continue, use --offset %d)", err, bytesText(d.done), opts.Offset+d.done)
+		err = fmt.Errorf("%w (get has read %s; to continue, use --offset %d)", err, output.Bytes(d.done), opts.Offset+d.done)
 	}
 	return info, err
 }
@@ -270,7 +271,7 @@ func (a *app) downloadFile(ctx context.Context, b stores.Bucket, key string, ifM
 	if keepErr := to.keep(had); keepErr != nil {
 		return info, errors.Join(err, keepErr)
 	}
-	return info, fmt.Errorf("%w (the first %s are saved: the same command continues from there)", err, bytesText(had.Done))
+	return info, fmt.Errorf("%w (the first %s are saved: the same command continues from there)", err, output.Bytes(had.Done))
 }
 
 type writerFunc func([]byte) (int, error)

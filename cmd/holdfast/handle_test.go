@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/holdfast-go/holdfast/cmd/internal/cmdline"
 	"github.com/holdfast-go/holdfast/cmd/internal/exit"
 	"github.com/holdfast-go/holdfast/cmd/internal/output"
 	"github.com/holdfast-go/holdfast/cmd/internal/stores"
@@ -28,7 +29,7 @@ func TestRenewalThatDiesLeavesAGoodHandle(t *testing.T) {
 			if status, out := run("lock", "job", "--handle", path); status != 0 {
 				t.Fatal(out)
 			}
-			a := &app{Access: stores.Access{Printer: output.Printer{Stdout: &bytes.Buffer{}, Stderr: &bytes.Buffer{}}}}
+			a := &app{Invocation: cmdline.Invocation{Access: stores.Access{Printer: output.Printer{Stdout: &bytes.Buffer{}, Stderr: &bytes.Buffer{}}}}}
 			place, err := existingHandle(path)
 			if err != nil {
 				t.Fatal(err)

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-go/holdfast/cmd/internal/child"
+	"github.com/holdfast-go/holdfast/cmd/internal/cmdline"
 	"github.com/holdfast-go/holdfast/cmd/internal/exit"
 	"github.com/holdfast-go/holdfast/cmd/internal/output"
 	"github.com/holdfast-go/holdfast/cmd/internal/stores"
@@ -54,7 +55,7 @@ func (a *app) lockCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "lock NAME",
 		Short:   "Take a lock that stays held after this command has ended",
-		GroupID: groupLocks,
+		GroupID: cmdline.GroupLocks,
 		Long: `Take a lock for several steps of a script or a pipeline. The lock stays held after this command
 has ended. lock prints the path of a handle file. renew and unlock need this path. After lock or
 renew, you can rely on the lock for the time --ttl. The handle file contains this deadline. Other
@@ -80,7 +81,7 @@ the lease of that handle has ended.`,
 			if err := f.check(args, []string{"lock"}); err != nil {
 				return err
 			}
-			if emptyFlag(cmd.Flags(), "renew-until") {
+			if cmdline.EmptyFlag(cmd.Flags(), "renew-until") {
 				return exit.Usagef("--renew-until is empty: give unlock, parent, or the id of a process")
 			}
 			if f.ttl == 0 {
@@ -345,7 +346,7 @@ func (p *handleDir) writer() (*handleWriter, error) {
 	}
 	file, err := p.dir.Create(".handle-")
 	if err != nil {
-		return nil, unwritable("handle file", p.path, err)
+		return nil, cmdline.Unwritable("handle file", p.path, err)
 	}
 	return &handleWriter{place: p, file: file}, nil
 }
@@ -495,7 +496,7 @@ func (a *app) use(ctx context.Context, place *handleDir, grant string) (f *handl
 		return nil, c, noHandle(path)
 	}
 	url := f.Store
-	if a.storeChosen {
+	if a.StoreChosen {
 		given, err := a.OpenURL(ctx, a.StoreURL)
 		if err != nil {
 			return nil, c, err
@@ -542,7 +543,7 @@ func (a *app) renewCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "renew HANDLE",
 		Short:   "Renew a lock that \"holdfast lock\" has taken",
-		GroupID: groupLocks,
+		GroupID: cmdline.GroupLocks,
 		Long: `Renew a lock that "lock" has taken. After renew you can rely on the lock for another --ttl. renew
 replaces the handle file. Copies of the old handle file are then invalid.
 
@@ -611,7 +612,7 @@ func (a *app) unlockCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:     "unlock HANDLE",
 		Short:   "Release a lock that \"holdfast lock\" has taken",
-		GroupID: groupLocks,
+		GroupID: cmdline.GroupLocks,
 		Long: `Release a lock that "lock" has taken, and remove its handle file.
 
 If the lease ended before this command, the status is 76. Then another holder may have had the
@@ -652,7 +653,7 @@ func (a *app) unlock(ctx context.Context, path, grant string) error {
 		return err
 	}
 	if errors.Is(err, lease.ErrReleased) {
-		err = fmt.Errorf("%w before this command: the lock is free; your deadline was %s (%s)", err, f.Deadline.Local().Format(time.RFC3339), away(time.Until(f.Deadline)))
+		err = fmt.Errorf("%w before this command: the lock is free; your deadline was %s (%s)", err, f.Deadline.Local().Format(time.RFC3339), output.Away(time.Until(f.Deadline)))
 	}
 	if err == nil || errors.Is(err, lease.ErrLost) || errors.Is(err, lease.ErrReleased) {
 		err = errors.Join(err, place.dir.Remove(place.name)) // the handle is of no use any more

@@ -38,7 +38,7 @@ func (a *app) inWords(err error) error {
 			text = fmt.Sprintf("%s, and you gave %d", text, w.Token)
 		}
 		return output.WithHints(text, err, []string{hint})
-	case errors.Is(err, store.ErrCorrupt) && errors.As(err, &op) && usesLocks(a.path):
+	case errors.Is(err, store.ErrCorrupt) && errors.As(err, &op) && usesLocks(a.Path):
 		name, ofLock := strings.CutPrefix(op.Key, "lock/") // the default of lease.Options.KeyPrefix
 		if !ofLock {
 			break
@@ -131,15 +131,15 @@ func (e *busyError) Error() string {
 	case r.State == lease.Broken:
 		text += fmt.Sprintf(" was broken, and is free when the holder has stopped, in at most %v", e.Wait.Round(100*time.Millisecond))
 	case r.State == lease.Free && !r.NotBefore.IsZero():
-		text += fmt.Sprintf(" is free, but clients cannot take it before %s (--min-interval)", shortTime(r.NotBefore))
+		text += fmt.Sprintf(" is free, but clients cannot take it before %s (--min-interval)", output.ShortTime(r.NotBefore))
 	case r.State == lease.Free:
 		text += " is free, but other clients are taking it at the moment"
 	default:
 		text += " is held by " + e.by
 		if !r.Granted.IsZero() {
-			text += " since " + shortTime(r.Granted)
+			text += " since " + output.ShortTime(r.Granted)
 			if age := time.Since(r.Granted); age >= 0 {
-				text += " (" + ago(age) + ")"
+				text += " (" + output.Ago(age) + ")"
 			}
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-go/holdfast/cmd/internal/child"
+	"github.com/holdfast-go/holdfast/cmd/internal/cmdline"
 	"github.com/holdfast-go/holdfast/cmd/internal/exit"
 	"github.com/holdfast-go/holdfast/cmd/internal/output"
 	"github.com/holdfast-go/holdfast/cmd/internal/printable"
@@ -46,7 +47,7 @@ func (a *app) holdCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "hold NAME",
 		Short:   "Hold one or more locks for a program in another language",
-		GroupID: groupLocks,
+		GroupID: cmdline.GroupLocks,
 		Long: `Hold a lock for a program in another language. The program starts hold and reads its output.
 
 hold prints one JSON object per event: "held" when hold has the lock, "at_risk" while renewals
@@ -117,7 +118,7 @@ func (a *app) hold(ctx context.Context, f *runFlags, name string) error {
 	eof := make(chan struct{})
 	go func() {
 		defer close(eof)
-		_, _ = io.Copy(io.Discard, a.stdin) // a read error ends the input, too
+		_, _ = io.Copy(io.Discard, a.Stdin) // a read error ends the input, too
 	}()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

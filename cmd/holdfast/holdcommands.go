@@ -17,6 +17,7 @@ import (
 	"unicode/utf16"
 	"unicode/utf8"
 
+	"github.com/holdfast-go/holdfast/cmd/internal/cmdline"
 	"github.com/holdfast-go/holdfast/cmd/internal/exit"
 	"github.com/holdfast-go/holdfast/cmd/internal/output"
 	"github.com/holdfast-go/holdfast/cmd/internal/printable"
@@ -83,7 +84,7 @@ func (a *app) holdLines(ctx context.Context, f *runFlags) error {
 	if f.once {
 		f.wait = 0
 	}
-	asked, cancel := untilSignal(ctx)
+	asked, cancel := cmdline.UntilSignal(ctx)
 	defer cancel()
 	h := &lineHolder{ctx: ctx, wait: f.wait, out: newOutbox(a.Stdout), claims: map[string]*claim{}}
 	f.events, f.reportsWaits = h.event, true
@@ -111,7 +112,7 @@ func (a *app) holdLines(ctx context.Context, f *runFlags) error {
 
 	stopped := make(chan struct{})
 	defer close(stopped)
-	lines := readLines(a.stdin, stopped)
+	lines := readLines(a.Stdin, stopped)
 	closed := holdLine{Event: "closed"}
 	for open := true; open; {
 		select {
@@ -299,7 +300,7 @@ func (c *lineCommand) field(name string) (f lineField, known bool) {
 }
 
 // maxWaitMS is the longest wait_ms.
-const maxWaitMS = int64(maxSeconds * 1000)
+const maxWaitMS = int64(cmdline.MaxSeconds * 1000)
 
 // brief returns a JSON value, as much of it as an error has room for.
 func brief(value []byte) string {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/holdfast-go/holdfast/cmd/internal/cmdline"
 	"github.com/holdfast-go/holdfast/cmd/internal/exit"
 	"github.com/holdfast-go/holdfast/cmd/internal/output"
 )
@@ -18,9 +19,6 @@ import (
 type hooks struct {
 	acquire, lost, release string
 }
-
-// hookVariable says which event a hook is for. It is not the variable of a flag.
-const hookVariable = "HOLDFAST_HOOK"
 
 // hookTime bounds the time of a hook that run does not wait for otherwise.
 const hookTime = time.Minute
@@ -53,7 +51,7 @@ func (a *app) start(ctx context.Context, event, line string, env []string) (wait
 	}
 	words := strings.Fields(line)
 	cmd := exec.CommandContext(ctx, words[0], words[1:]...)
-	cmd.Env = append(slices.Clone(env), hookVariable+"="+event)
+	cmd.Env = append(slices.Clone(env), cmdline.HookVariable+"="+event)
 	cmd.Stdout, cmd.Stderr = a.Stderr, a.Stderr
 	cmd.WaitDelay = time.Second
 	err := cmd.Start()

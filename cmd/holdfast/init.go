@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/holdfast-go/holdfast/cmd/internal/cmdline"
 	"github.com/holdfast-go/holdfast/cmd/internal/stores"
 )
 
@@ -12,7 +13,7 @@ func (a *app) initCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:     "init",
 		Short:   "Create the directory or the tables of a store",
-		GroupID: groupStore,
+		GroupID: cmdline.GroupStore,
 		Long: `Create the directory or the tables of a store, and test the store. init creates a directory, a
 DynamoDB table (billed per request), or the tables in a database of SQLite or PostgreSQL. init
 tests a bucket, but does not create it.

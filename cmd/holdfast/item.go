@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/holdfast-go/holdfast/cmd/internal/cmdline"
 	"github.com/holdfast-go/holdfast/cmd/internal/exit"
 	"github.com/holdfast-go/holdfast/cmd/internal/output"
 	"github.com/holdfast-go/holdfast/cmd/internal/printable"
@@ -115,7 +116,7 @@ func inWords(err error) error {
 func (f *itemFlags) options(flags *pflag.FlagSet, a *app) (*largeitem.Options, error) {
 	o := &largeitem.Options{BaseURI: f.base, OrphanAge: f.orphanAge, AdoptPrefix: f.adopt, RemoveSuperseded: f.remove, RemoveYoung: f.young, Logger: a.Log()}
 	switch {
-	case emptyFlag(flags, "reference-base"):
+	case cmdline.EmptyFlag(flags, "reference-base"):
 		return nil, exit.Usagef("--reference-base is empty: remove the flag to use the URL of the bucket")
 	case f.young && !f.remove:
 		return nil, exit.Usagef("--any-age needs --remove-superseded")
@@ -134,11 +135,11 @@ func (f *itemFlags) options(flags *pflag.FlagSet, a *app) (*largeitem.Options, e
 
 // bucketURL takes the URL of the bucket apart: its key is the prefix.
 func (f *itemFlags) bucketURL(flags *pflag.FlagSet, a *app, makes bool) (*stores.ObjectURL, error) {
-	if emptyFlag(flags, "bucket") {
-		return nil, exit.Usagef("--bucket, or %s, is empty: name the bucket of the large attributes", variableOf("bucket"))
+	if cmdline.EmptyFlag(flags, "bucket") {
+		return nil, exit.Usagef("--bucket, or %s, is empty: name the bucket of the large attributes", cmdline.VariableOf("bucket"))
 	}
 	if f.bucket == "" {
-		return nil, exit.Usagef("name the bucket of the large attributes: --bucket s3://BUCKET/PREFIX or file:DIR, or %s", variableOf("bucket"))
+		return nil, exit.Usagef("name the bucket of the large attributes: --bucket s3://BUCKET/PREFIX or file:DIR, or %s", cmdline.VariableOf("bucket"))
 	}
 	at, err := a.parseBucket(f.bucket, makes)
 	if err != nil {
@@ -348,7 +349,7 @@ func (a *app) itemCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "item",
 		Short:   "Read and write items of a table, with large attributes in a bucket",
-		GroupID: groupObjects,
+		GroupID: cmdline.GroupObjects,
 		Long: `Read and write items of a table. Large attributes of an item are objects in a bucket. The item
 stores a reference to each object, with the size and the SHA-256 of the content. An item never
 refers to an object that does not exist, even after a crash. get checks size and hash.
@@ -360,7 +361,7 @@ The variables HOLDFAST_TABLE and HOLDFAST_BUCKET can replace --table and --bucke
 		Example: `  holdfast item init --table 'dynamodb://pages?region=eu-central-1'
   holdfast item put example.org --attr html=@page.html --set '{"status":200}' --table dynamodb://pages --bucket s3://bucket/pages
   holdfast item get example.org --attr html --table dynamodb://pages --bucket s3://bucket/pages > page.html`,
-		Args: knownCommand,
+		Args: cmdline.KnownCommand,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(a.itemInit(), a.itemPut(), a.itemGet(), a.itemRm(), a.itemLs(), a.itemSweep(), a.itemVerify())
@@ -443,7 +444,7 @@ func (w *putFlags) change(ctx context.Context, a *app, flags *pflag.FlagSet) (la
 	switch {
 	case chosen > 1:
 		return c, exit.Usagef("--if-absent, --if-exists and --replace exclude each other")
-	case emptyFlag(flags, "set"):
+	case cmdline.EmptyFlag(flags, "set"):
 		return c, exit.Usagef("--set is empty: give a JSON object, {} for no attributes")
 	case len(c.Remove) > 0 && (w.ifAbsent || w.replaces):
 		return c, exit.Usagef("--if-absent and --remove exclude each other, because a new item has no attribute to remove")
@@ -564,11 +565,11 @@ func addOnce(to *map[string]string, key, value string) (twice bool) {
 
 func (a *app) itemsWrite(cmd *cobra.Command, f *itemFlags, w *putFlags, keyText string) error {
 	// Open the files first: if one cannot be read, the command makes nothing.
-	ctx, stop := untilInterrupted(cmd.Context())
+	ctx, stop := cmdline.UntilInterrupted(cmd.Context())
 	defer stop()
 	change, err := w.change(ctx, a, cmd.Flags())
 	if err != nil {
-		return stoppedBy(ctx, err)
+		return cmdline.StoppedBy(ctx, err)
 	}
 	large, size, opened, err := w.large(ctx, a)
 	defer func() {
@@ -577,7 +578,7 @@ func (a *app) itemsWrite(cmd *cobra.Command, f *itemFlags, w *putFlags, keyText 
 		}
 	}()
 	if err != nil {
-		return stoppedBy(ctx, err)
+		return cmdline.StoppedBy(ctx, err)
 	}
 	return a.withItems(cmd, f, false, func(ctx context.Context, s items) error {
 		key, err := parseKey(s.schema, keyText)
@@ -676,7 +677,7 @@ does not exist, the status is 78.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
-			case emptyFlag(cmd.Flags(), "attr"):
+			case cmdline.EmptyFlag(cmd.Flags(), "attr"):
 				return exit.Usagef("--attr is empty: name a large attribute")
 			case attr == "" && cmd.Flags().Changed("output"):
 				return exit.Usagef("--output is for one large attribute: name it with --attr")

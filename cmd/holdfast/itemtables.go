@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/holdfast-go/holdfast/cmd/internal/cmdline"
 	"github.com/holdfast-go/holdfast/cmd/internal/exit"
 	"github.com/holdfast-go/holdfast/cmd/internal/stores"
 	"github.com/holdfast-go/holdfast/internal/storeurl"
@@ -18,11 +19,11 @@ import (
 
 // tableURL takes the URL of the table of items apart.
 func (f *itemFlags) tableURL(cmd *cobra.Command, a *app) (*url.URL, error) {
-	if emptyFlag(cmd.Flags(), "table") {
-		return nil, exit.Usagef("--table, or %s, is empty: name the table of the items", variableOf("table"))
+	if cmdline.EmptyFlag(cmd.Flags(), "table") {
+		return nil, exit.Usagef("--table, or %s, is empty: name the table of the items", cmdline.VariableOf("table"))
 	}
 	if f.table == "" {
-		return nil, exit.Usagef("name the table of the items: --table %s, or %s", stores.TableForms(), variableOf("table"))
+		return nil, exit.Usagef("name the table of the items: --table %s, or %s", stores.TableForms(), cmdline.VariableOf("table"))
 	}
 	raw, err := a.Named(f.table)
 	if err != nil {
@@ -47,14 +48,14 @@ func (a *app) withTable(cmd *cobra.Command, f *itemFlags, do func(context.Contex
 		return err
 	}
 	a.WarnUntrustedState()
-	ctx, stop := untilInterrupted(cmd.Context())
+	ctx, stop := cmdline.UntilInterrupted(cmd.Context())
 	defer stop()
 	t, err := stores.SchemeOf(u.Scheme).Tables.Open(ctx, &a.Access, u)
 	if err != nil {
 		return err
 	}
 	defer t.Close()
-	return stoppedBy(ctx, do(ctx, t.Table))
+	return cmdline.StoppedBy(ctx, do(ctx, t.Table))
 }
 
 func (a *app) itemInit() *cobra.Command {
@@ -106,7 +107,7 @@ table, never for a copy. Set --orphan-age to twice the longest time of a put, or
 }
 
 func keyAttribute(cmd *cobra.Command, flag, text string) (largeitem.KeyAttribute, error) {
-	if emptyFlag(cmd.Flags(), flag) {
+	if cmdline.EmptyFlag(cmd.Flags(), flag) {
 		return largeitem.KeyAttribute{}, exit.Usagef("--%s is empty: give NAME or NAME:number", flag)
 	}
 	name, number := strings.CutSuffix(text, ":number")
@@ -117,7 +118,7 @@ func (a *app) itemsMake(cmd *cobra.Command, f *itemFlags, partition, sort largei
 	if _, err := f.options(cmd.Flags(), a); err != nil {
 		return err
 	}
-	if f.bucket != "" || emptyFlag(cmd.Flags(), "bucket") {
+	if f.bucket != "" || cmdline.EmptyFlag(cmd.Flags(), "bucket") {
 		if _, err := f.bucketURL(cmd.Flags(), a, true); err != nil {
 			return err
 		}
@@ -126,10 +127,10 @@ func (a *app) itemsMake(cmd *cobra.Command, f *itemFlags, partition, sort largei
 	if err != nil {
 		return err
 	}
-	ctx, stop := untilInterrupted(cmd.Context())
+	ctx, stop := cmdline.UntilInterrupted(cmd.Context())
 	defer stop()
 	if err := stores.SchemeOf(u.Scheme).Tables.Create(ctx, &a.Access, u, partition, sort); err != nil {
-		return stoppedBy(ctx, err)
+		return cmdline.StoppedBy(ctx, err)
 	}
 	result := map[string]any{"usable": true}
 	done := func(s largeitem.Schema) error {

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/holdfast-go/holdfast/cmd/internal/cmdline"
 	"github.com/holdfast-go/holdfast/cmd/internal/exit"
 	"github.com/holdfast-go/holdfast/cmd/internal/output"
 	"github.com/holdfast-go/holdfast/cmd/internal/printable"
@@ -33,13 +34,13 @@ type paceFlags struct {
 func (p *paceFlags) add(flags *pflag.FlagSet) {
 	flags.StringArrayVar(&p.attrs, "attr", nil, "check only large attributes with this `NAME`; repeat the flag for more")
 	p.parallel = largeitem.DefaultSweepParallel
-	flags.Var(whole{&p.parallel, 1, largeitem.MaxParallel}, "parallel", "maximum number of requests at the same time, 1 to 64")
-	flags.Var(whole{&p.rate, 0, math.MaxInt32}, "rate", "maximum number of requests per second (default: no limit)")
+	flags.Var(cmdline.Whole(&p.parallel, 1, largeitem.MaxParallel), "parallel", "maximum number of requests at the same time, 1 to 64")
+	flags.Var(cmdline.Whole(&p.rate, 0, math.MaxInt32), "rate", "maximum number of requests per second (default: no limit)")
 	flags.StringVar(&p.resume, "progress-file", "", "save the progress in `FILE`; after an interruption, the same command continues from there (a complete run removes FILE)")
 }
 
 func (p *paceFlags) check(flags *pflag.FlagSet) error {
-	if emptyFlag(flags, "progress-file") {
+	if cmdline.EmptyFlag(flags, "progress-file") {
 		return exit.Usagef("--progress-file is empty: name a file")
 	}
 	for _, name := range p.attrs {
@@ -259,7 +260,7 @@ func (a *app) sweepItems(ctx context.Context, s items, f *itemFlags, p *paceFlag
 			kept += fmt.Sprintf(", %d %s", k.n, k.why)
 		}
 	}
-	a.Notef("%d of %d objects (%s of %s) %s; kept: %s", v.Removed, v.Seen, bytesText(v.RemovedBytes), bytesText(v.Bytes), verb, kept)
+	a.Notef("%d of %d objects (%s of %s) %s; kept: %s", v.Removed, v.Seen, output.Bytes(v.RemovedBytes), output.Bytes(v.Bytes), verb, kept)
 	return err
 }
 
@@ -362,7 +363,7 @@ func (a *app) verifyItems(ctx context.Context, s items, _ *itemFlags, p *paceFla
 		return exit.With(exit.NotFound, fmt.Errorf("none of %d items has a large attribute %s", v.Items, strings.Join(p.attrs, " or ")))
 	}
 	if err == nil && !a.JSON {
-		a.Notef("%d references of %d items have no problem (%s)", v.References, v.Items, bytesText(v.Bytes))
+		a.Notef("%d references of %d items have no problem (%s)", v.References, v.Items, output.Bytes(v.Bytes))
 	}
 	return err
 }

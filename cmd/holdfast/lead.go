@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-go/holdfast/cmd/internal/child"
+	"github.com/holdfast-go/holdfast/cmd/internal/cmdline"
 	"github.com/holdfast-go/holdfast/cmd/internal/exit"
 	"github.com/holdfast-go/holdfast/cmd/internal/output"
 	"github.com/holdfast-go/holdfast/cmd/internal/printable"
@@ -28,7 +29,7 @@ func (a *app) leadCommand() *cobra.Command {
 
 		DisableFlagsInUseLine: true,
 		Short:                 "Run a command on one machine at a time, and run it again after a loss",
-		GroupID:               groupLocks,
+		GroupID:               cmdline.GroupLocks,
 		Long: `Run COMMAND, for example a service, on one machine at a time.
 
 lead waits for the lock NAME. When lead has the lock, it writes the text of --value, for example
@@ -46,17 +47,17 @@ See also holdfast help: processes, sharing (--fair), leases, exit-status.`,
 			dash := cmd.ArgsLenAtDash()
 			switch {
 			case dash < 0:
-				return noDash(cmd, args)
+				return cmdline.NoDash(cmd, args)
 			case dash == 0:
 				return exit.Usagef("name the lock: holdfast lead NAME -- COMMAND")
 			case dash > 1:
 				return exit.Usagef("lead needs exactly one lock, not %d: holdfast lead NAME -- COMMAND", dash)
 			case len(args) == 1:
-				return exit.Usagef("name the command: holdfast lead %s -- COMMAND", output.Quote(echoed(args[0])))
+				return exit.Usagef("name the command: holdfast lead %s -- COMMAND", output.Quote(cmdline.Echoed(args[0])))
 			case len(value) > lease.MaxData:
-				return exit.Usagef("%s has %d bytes; at most %d are allowed", asGiven(cmd.Flags().Lookup("value")), len(value), lease.MaxData)
+				return exit.Usagef("%s has %d bytes; at most %d are allowed", cmdline.AsGiven(cmd.Flags().Lookup("value")), len(value), lease.MaxData)
 			}
-			if err := notEmpty(cmd.Flags(), "value", "on-ask"); err != nil {
+			if err := cmdline.NotEmpty(cmd.Flags(), "value", "on-ask"); err != nil {
 				return err
 			}
 			var data []byte
@@ -229,7 +230,7 @@ func (a *app) leaderCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "leader NAME",
 		Short:   "Print the value that the leader of a lock has written",
-		GroupID: groupLocks,
+		GroupID: cmdline.GroupLocks,
 		Long: `Print the value that the leader of a lock has written, for example by "holdfast lead --value".
 With --json the output also contains the token of the leader.
 
@@ -260,7 +261,7 @@ func (a *app) leader(ctx context.Context, name string, watch bool) error {
 	}
 	defer clients{{client, st}}.close(ctx)
 	if watch {
-		ctx, cancel := untilSignal(ctx)
+		ctx, cancel := cmdline.UntilSignal(ctx)
 		defer cancel()
 		return a.watchLeader(ctx, client, name, st.URL)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/holdfast-go/holdfast/cmd/internal/cmdline"
 	"github.com/holdfast-go/holdfast/cmd/internal/exit"
 	"github.com/holdfast-go/holdfast/cmd/internal/stores"
 	"github.com/holdfast-go/holdfast/lease"
@@ -54,7 +55,7 @@ func (f *leaseFlags) explain(err error) error {
 	for _, field := range wrong.Fields {
 		flag := f.flags.Lookup(map[string]string{"TTL": "ttl", "Margin": "margin", "Grace": "grace", "MaxClockDrift": "max-clock-drift", "MinInterval": "min-interval", "Holder": "holder"}[field])
 		if flag != nil && flag.Changed {
-			given = append(given, asGiven(flag))
+			given = append(given, cmdline.AsGiven(flag))
 		}
 	}
 	if given == nil {

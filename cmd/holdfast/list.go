@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/holdfast-go/holdfast/cmd/internal/cmdline"
 	"github.com/holdfast-go/holdfast/cmd/internal/exit"
 	"github.com/holdfast-go/holdfast/cmd/internal/output"
 	"github.com/holdfast-go/holdfast/cmd/internal/printable"
@@ -281,7 +282,7 @@ func (a *app) lsCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "ls [PREFIX]",
 		Short:   "List locks with their states, tokens and holders",
-		GroupID: groupLocks,
+		GroupID: cmdline.GroupLocks,
 		Long: `List locks with their states, tokens and holders. PREFIX selects the lock with that name and all
 locks below it: jobs selects jobs and jobs/a, but not jobs-old.
 
@@ -476,7 +477,7 @@ func (v *lockView) plainState() string {
 		return v.State + " (" + v.Liveness + ")"
 	}
 	if v.State == "free" && v.After != nil && v.After.After(time.Now()) {
-		return "free after " + shortTime(*v.After)
+		return "free after " + output.ShortTime(*v.After)
 	}
 	return v.State
 }
@@ -532,15 +533,6 @@ const (
 	mostNamed   = 3
 )
 
-// shortTime formats a time. It leaves out the date if that is today.
-func shortTime(t time.Time) string {
-	t = t.Local()
-	if t.Format(time.DateOnly) == time.Now().Format(time.DateOnly) {
-		return t.Format(time.TimeOnly)
-	}
-	return t.Format("2006-01-02 15:04")
-}
-
 // since returns how long a lock has been in its state, by the clocks of its holder and of
 // this machine.
 func (v *lockView) since(now time.Time) string {
@@ -554,30 +546,7 @@ func (v *lockView) since(now time.Time) string {
 	if at == nil {
 		return "-"
 	}
-	return ago(now.Sub(*at))
-}
-
-// ago formats a duration as people read it.
-func ago(d time.Duration) string {
-	switch {
-	case d < 0:
-		return "in the future"
-	case d < time.Minute:
-		return fmt.Sprintf("%ds", d/time.Second)
-	case d < time.Hour:
-		return fmt.Sprintf("%dm%02ds", d/time.Minute, d%time.Minute/time.Second)
-	case d < 48*time.Hour:
-		return fmt.Sprintf("%dh%02dm", d/time.Hour, d%time.Hour/time.Minute)
-	}
-	return fmt.Sprintf("%dd%02dh", d/(24*time.Hour), d%(24*time.Hour)/time.Hour)
-}
-
-// away formats how far away a time is.
-func away(d time.Duration) string {
-	if d < 0 {
-		return ago(-d) + " ago"
-	}
-	return "in " + ago(d)
+	return output.Ago(now.Sub(*at))
 }
 
 func (a *app) showCommand() *cobra.Command {
@@ -585,7 +554,7 @@ func (a *app) showCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "show NAME",
 		Short:   "Show one lock",
-		GroupID: groupLocks,
+		GroupID: cmdline.GroupLocks,
 		Long: `Show one lock: its state, its token, and its present or last holder. show also computes when
 other clients can take the lock. For this, show needs the same --max-clock-drift as the programs
 that use the lock.
@@ -619,7 +588,7 @@ func (m *memberView) line() string {
 		text += fmt.Sprintf(", token %d", m.Token)
 	}
 	if m.Since != nil {
-		text += ", for " + ago(time.Since(*m.Since))
+		text += ", for " + output.Ago(time.Since(*m.Since))
 	}
 	switch {
 	case m.Expired != "":
@@ -634,7 +603,7 @@ func (m *memberView) line() string {
 func (v *yieldRequestView) line(plain bool) string {
 	text := "by " + v.By
 	if v.At != nil {
-		text += ", " + ago(time.Since(*v.At)) + " ago"
+		text += ", " + output.Ago(time.Since(*v.At)) + " ago"
 	}
 	switch {
 	case v.Refusal != "":
@@ -705,10 +674,10 @@ func (a *app) show(ctx context.Context, f *leaseFlags, name string) error {
 		line("kept", "the holder keeps the lock for %v after its work, unless a client asks for the lock", time.Duration(v.Linger)*time.Millisecond)
 	}
 	if v.Granted != nil {
-		line("granted", "%s (%s ago)", v.Granted.Local().Format(time.RFC3339), ago(time.Since(*v.Granted)))
+		line("granted", "%s (%s ago)", v.Granted.Local().Format(time.RFC3339), output.Ago(time.Since(*v.Granted)))
 	}
 	if v.Renewed != nil {
-		line("renewed", "%s (%s ago)", v.Renewed.Local().Format(time.RFC3339), ago(time.Since(*v.Renewed)))
+		line("renewed", "%s (%s ago)", v.Renewed.Local().Format(time.RFC3339), output.Ago(time.Since(*v.Renewed)))
 	}
 	line("ttl", "%v", time.Duration(v.TTL)*time.Millisecond)
 	if v.Expires != nil {
@@ -716,10 +685,10 @@ func (a *app) show(ctx context.Context, f *leaseFlags, name string) error {
 		if v.State == "broken" && v.Session == "" {
 			unless = ""
 		}
-		line("expires", "%s (%s)"+unless, v.Expires.Local().Format(time.RFC3339), away(time.Until(*v.Expires)))
+		line("expires", "%s (%s)"+unless, v.Expires.Local().Format(time.RFC3339), output.Away(time.Until(*v.Expires)))
 	}
 	if v.After != nil {
-		line("not before", "%s (%s)", v.After.Local().Format(time.RFC3339), away(time.Until(*v.After)))
+		line("not before", "%s (%s)", v.After.Local().Format(time.RFC3339), output.Away(time.Until(*v.After)))
 	}
 	v.LastRun.lines(line)
 	if v.Data != nil {

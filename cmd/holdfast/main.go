@@ -2,9 +2,7 @@
 // they already have. Run "holdfast help" for what it does.
 package main
 
-import (
-	"os"
-)
+import "os"
 
 func main() {
 	os.Exit(execute(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))

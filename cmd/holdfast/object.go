@@ -1,6 +1,10 @@
 package main
 
-import "github.com/spf13/cobra"
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-go/holdfast/cmd/internal/cmdline"
+)
 
 // objectCommand is the group of the commands on objects. The two that are used most, put and get,
 // are commands of their own, too.
@@ -8,13 +12,13 @@ func (a *app) objectCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "object",
 		Short:   "Write, read, list, copy and remove objects",
-		GroupID: groupObjects,
+		GroupID: cmdline.GroupObjects,
 		Long: `Read and change objects in an S3 bucket, or in a directory that is used as a bucket. The URL of an
 object is the URL of the bucket and the key of the object: s3://BUCKET/KEY or file:DIR/KEY.`,
 		Example: `  holdfast object ls s3://bucket/reports/
   holdfast object stat s3://bucket/reports/today.pdf
   holdfast object cp report.pdf s3://bucket/reports/`,
-		Args: knownCommand,
+		Args: cmdline.KnownCommand,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	put, get := a.putCommand(), a.getCommand()

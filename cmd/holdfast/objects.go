@@ -18,6 +18,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/holdfast-go/holdfast/cmd/internal/cmdline"
 	"github.com/holdfast-go/holdfast/cmd/internal/exit"
 	"github.com/holdfast-go/holdfast/cmd/internal/output"
 	"github.com/holdfast-go/holdfast/cmd/internal/printable"
@@ -180,7 +181,7 @@ func (f *writeFlags) content(flags *pflag.FlagSet, standard string) {
 func (f *writeFlags) options(flags *pflag.FlagSet) (*object.WriteOptions, error) {
 	o := &object.WriteOptions{IfAbsent: f.ifAbsent, Force: f.force, ContentType: f.contentType, Headers: f.headers}
 	for _, name := range []string{"if-match", "source-if-match"} {
-		if emptyFlag(flags, name) {
+		if cmdline.EmptyFlag(flags, name) {
 			return nil, exit.Usagef("--%s is empty: name a version, or use --if-absent for an object that must not exist", name)
 		}
 	}
@@ -190,11 +191,11 @@ func (f *writeFlags) options(flags *pflag.FlagSet) (*object.WriteOptions, error)
 	}
 	fenced := flags.Changed("fence")
 	switch {
-	case emptyFlag(flags, "fence"), fenced && f.fence == 0:
+	case cmdline.EmptyFlag(flags, "fence"), fenced && f.fence == 0:
 		return nil, exit.Usagef("--fence needs a token of at least 1")
 	case fenced && f.lock == "":
 		return nil, exit.Usagef("--fence needs --lock NAME, the lock that issued the token")
-	case !fenced && f.lock != "" && os.Getenv(variableOf("lock")) != f.lock:
+	case !fenced && f.lock != "" && os.Getenv(cmdline.VariableOf("lock")) != f.lock:
 		return nil, exit.Usagef("--lock needs --fence TOKEN, the token of that lock")
 	case fenced:
 		o.Fence = &object.Fence{Lock: f.lock, Token: f.fence}
@@ -293,7 +294,7 @@ func (a *app) withObject(ctx context.Context, raw string, makes bool, do func(co
 // closes the bucket.
 func (a *app) withBucket(ctx context.Context, at *stores.ObjectURL, do func(context.Context, stores.Bucket) error) error {
 	a.WarnUntrustedState()
-	ctx, stop := untilInterrupted(ctx)
+	ctx, stop := cmdline.UntilInterrupted(ctx)
 	defer stop()
 	b, err := at.Open(ctx, &a.Access)
 	if err != nil {
@@ -301,20 +302,7 @@ func (a *app) withBucket(ctx context.Context, at *stores.ObjectURL, do func(cont
 	}
 	defer b.Close()
 	a.Opened = b.URL
-	return stoppedBy(ctx, do(ctx, b))
-}
-
-// stoppedBy gives an error that a signal has caused the status of that signal. A write
-// whose outcome is unknown keeps its own status, which says more.
-func stoppedBy(ctx context.Context, err error) error {
-	var by interrupted
-	if err == nil || !errors.As(context.Cause(ctx), &by) || store.InDoubt(err) {
-		return err
-	}
-	if !errors.As(err, new(interrupted)) {
-		err = fmt.Errorf("%w: %w", by, err)
-	}
-	return exit.With(by.status(), err)
+	return cmdline.StoppedBy(ctx, do(ctx, b))
 }
 
 func (a *app) putCommand() *cobra.Command {
@@ -323,7 +311,7 @@ func (a *app) putCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "put SOURCE URL",
 		Short:   "Write an object from a file, or from standard input",
-		GroupID: groupObjects,
+		GroupID: cmdline.GroupObjects,
 		Long: `Write an object from a file, or from standard input if SOURCE is "-". put prints the version
 of the new object. Readers see the old object or the complete new object. put refuses a file that
 changes while put reads it, and an input that does not have --size bytes.
@@ -366,11 +354,11 @@ func (a *app) put(cmd *cobra.Command, name, to, named string, size int64, f *wri
 		return err
 	}
 	// Open the source first: if it cannot be read, the command makes nothing.
-	ctx, stop := untilInterrupted(cmd.Context())
+	ctx, stop := cmdline.UntilInterrupted(cmd.Context())
 	defer stop()
 	src, err := a.openSource(ctx, name, size)
 	if err != nil {
-		return stoppedBy(ctx, err)
+		return cmdline.StoppedBy(ctx, err)
 	}
 	defer src.Close()
 	return a.withBucket(ctx, at, func(ctx context.Context, b stores.Bucket) error {
@@ -398,7 +386,7 @@ func (a *app) put(cmd *cobra.Command, name, to, named string, size int64, f *wri
 func (a *app) cut(err error, done, size int64) error {
 	of, goOn := "", "the object did not change, and the store has no data of this put: start the put again"
 	if size >= 0 {
-		of = " of " + bytesText(size)
+		of = " of " + output.Bytes(size)
 	}
 	var unfinished *unfinishedError
 	switch {
@@ -409,18 +397,7 @@ func (a *app) cut(err error, done, size int64) error {
 	case store.InDoubt(err):
 		goOn = "put may have written the object: look with holdfast object stat before you start the put again"
 	}
-	return fmt.Errorf("%w (after %s%s: %s)", err, bytesText(done), of, goOn)
-}
-
-// bytesText formats a number of bytes for people.
-func bytesText(n int64) string {
-	switch {
-	case n < 1<<20:
-		return fmt.Sprintf("%d bytes", n)
-	case n < 1<<30:
-		return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20))
-	}
-	return fmt.Sprintf("%.1f GiB", float64(n)/(1<<30))
+	return fmt.Errorf("%w (after %s%s: %s)", err, output.Bytes(done), of, goOn)
 }
 
 // printObject prints what was written: its version, or the whole view with --json.
@@ -438,7 +415,7 @@ func (a *app) getCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "get URL [FILE]",
 		Short:   "Read an object into a file, or to standard output",
-		GroupID: groupObjects,
+		GroupID: cmdline.GroupObjects,
 		Long: `Read an object into a file, or to standard output if FILE is "-" or missing.
 
 get replaces FILE when it has read the whole object. Other programs see the old file or the
@@ -459,7 +436,7 @@ the same command then continues from there. If there is no such object, the stat
 			}
 			opts.IfMatch = object.Version(ifMatch)
 			switch {
-			case emptyFlag(cmd.Flags(), "if-match"):
+			case cmdline.EmptyFlag(cmd.Flags(), "if-match"):
 				return exit.Usagef("--if-match is empty: name a version")
 			case opts.Offset < 0, opts.Length < 0:
 				return exit.Usagef("--offset and --length must be numbers of bytes, at least 0")

@@ -156,7 +156,7 @@ func (v *runView) short() string {
 	if v.Ended != nil {
 		at = *v.Ended
 	}
-	return v.Result + ", " + away(time.Until(at))
+	return v.Result + ", " + output.Away(time.Until(at))
 }
 
 // lines prints the run, one line for each fact.
@@ -169,9 +169,9 @@ func (v *runView) lines(line func(label, format string, args ...any)) {
 		again = "; a user broke the lock: the job may run again"
 	}
 	line("last run", "%s (attempt %d)%s", v.Result, v.Tries, again)
-	line("  began", "%s (%s)", v.Began.Local().Format(time.RFC3339), away(time.Until(v.Began)))
+	line("  began", "%s (%s)", v.Began.Local().Format(time.RFC3339), output.Away(time.Until(v.Began)))
 	if v.Ended != nil {
-		line("  ended", "%s (after %s)", v.Ended.Local().Format(time.RFC3339), ago(max(0, v.Ended.Sub(v.Began))))
+		line("  ended", "%s (after %s)", v.Ended.Local().Format(time.RFC3339), output.Ago(max(0, v.Ended.Sub(v.Began))))
 	}
 	if v.Error != "" {
 		line("  error", "%s", v.Error)

@@ -20,6 +20,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-go/holdfast/cmd/internal/cmdline"
 	"github.com/holdfast-go/holdfast/cmd/internal/exit"
 	"github.com/holdfast-go/holdfast/cmd/internal/stores"
 	"github.com/holdfast-go/holdfast/internal/suitetest"
@@ -380,7 +381,7 @@ func TestPlantedProbes(t *testing.T) {
 func TestEndlessImport(t *testing.T) {
 	for _, start := range []string{`[{"key":"`, " ", `[`} {
 		in := endless(start)
-		a := &app{stdin: in}
+		a := &app{Invocation: cmdline.Invocation{Stdin: in}}
 		if _, err := a.readExport("-", 1<<20); err == nil || !strings.Contains(err.Error(), "larger than 1048576 bytes") || exit.Status(err) != exit.Usage {
 			t.Errorf("%q: %v", start, err)
 		}

@@ -18,6 +18,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/holdfast-go/holdfast/cmd/internal/cmdline"
 	"github.com/holdfast-go/holdfast/cmd/internal/exit"
 	"github.com/holdfast-go/holdfast/cmd/internal/output"
 	"github.com/holdfast-go/holdfast/cmd/internal/printable"
@@ -106,7 +107,7 @@ func (t *tree) run(ctx context.Context, where string, entries iter.Seq2[treeEntr
 	}
 	switch {
 	case err != nil:
-		return stoppedBy(ctx, fmt.Errorf("%w (%s)", err, counts))
+		return cmdline.StoppedBy(ctx, fmt.Errorf("%w (%s)", err, counts))
 	case t.failed > 0:
 		return exit.With(t.status, fmt.Errorf("%s: %s; the failures are listed above", where, counts))
 	case t.ok == 0:
@@ -266,7 +267,7 @@ func (a *app) cpTree(cmd *cobra.Command, args []string, from, to string, f *writ
 	if err != nil {
 		return err
 	}
-	ctx, stop := untilInterrupted(cmd.Context())
+	ctx, stop := cmdline.UntilInterrupted(cmd.Context())
 	defer stop()
 	if from != "" {
 		return a.cpFiles(ctx, from, dst, opts, dryRun)
@@ -477,7 +478,7 @@ func (a *app) rmTree(ctx context.Context, raw string, opts *object.WriteOptions,
 		t := a.newTree("removed")
 		if dryRun {
 			t.done = "would be removed"
-		} else if !yes && a.interactive() {
+		} else if !yes && a.Interactive() {
 			if err := a.confirmTree(ctx, t, b, at); err != nil {
 				return err
 			}
@@ -508,7 +509,7 @@ func (a *app) confirmTree(ctx context.Context, t *tree, b stores.Bucket, at *sto
 		return nil
 	}
 	yes := make(chan bool, 1)
-	go func() { yes <- a.ask(fmt.Sprintf("Remove %d objects (%s) below %s?", n, bytesText(size), at)) }()
+	go func() { yes <- a.Confirmed(fmt.Sprintf("Remove %d objects (%s) below %s?", n, output.Bytes(size), at)) }()
 	select {
 	case <-ctx.Done():
 		return context.Cause(ctx)

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/holdfast-go/holdfast/cmd/internal/cmdline"
 	"github.com/holdfast-go/holdfast/cmd/internal/exit"
 	"github.com/holdfast-go/holdfast/cmd/internal/output"
 	"github.com/holdfast-go/holdfast/cmd/internal/printable"
@@ -45,7 +46,7 @@ func openReport(path string, names, argv []string) (*report, error) {
 	}
 	r := &report{path: path, Names: names, Command: argv, Started: time.Now()}
 	if err := r.open(path); err != nil {
-		return nil, unwritable("--report", path, err)
+		return nil, cmdline.Unwritable("--report", path, err)
 	}
 	return r, nil
 }
@@ -90,25 +91,6 @@ func (r *report) open(path string) error {
 	return nil
 }
 
-// unwritable is the error for a file that a flag names and that cannot be made. It is one of usage,
-// unless rights or room are missing.
-func unwritable(what, path string, err error) error {
-	err = fmt.Errorf("%s: %w", what, under(path, err))
-	if exit.Status(err) == exit.Denied || safefile.Full(err) {
-		return err
-	}
-	return exit.With(exit.Usage, err)
-}
-
-// under puts the name that a file is to get in the place of its temporary one.
-func under(path string, err error) error {
-	var of *fs.PathError
-	if errors.As(err, &of) {
-		of.Path = path
-	}
-	return err
-}
-
 func (r *report) acquired(set *lease.GuardSet, url func(*lease.Guard) string) {
 	if r == nil {
 		return
@@ -148,7 +130,7 @@ func (r *report) write(result error) error {
 	enc := printable.JSON(r.file)
 	enc.SetIndent("", "  ")
 	err := enc.Encode(r)
-	return under(r.path, errors.Join(err, r.done(err == nil)))
+	return cmdline.Under(r.path, errors.Join(err, r.done(err == nil)))
 }
 
 // resultOf returns the result of a run in one word. acquired says whether the run has acquired its

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/holdfast-go/holdfast/cmd/internal/cmdline"
 	"github.com/holdfast-go/holdfast/cmd/internal/exit"
 	"github.com/holdfast-go/holdfast/cmd/internal/printable"
 	"github.com/holdfast-go/holdfast/cmd/internal/stores"
@@ -70,7 +71,7 @@ the table.`,
 			if err != nil {
 				return err
 			}
-			ctx, stop := untilInterrupted(cmd.Context())
+			ctx, stop := cmdline.UntilInterrupted(cmd.Context())
 			defer stop()
 			r, err := at.UntriedReservations(ctx, &a.Access)
 			if err != nil {
@@ -87,7 +88,7 @@ the table.`,
 					bad = err
 					a.Warnf("%v", err)
 				case err != nil:
-					return stoppedBy(ctx, err)
+					return cmdline.StoppedBy(ctx, err)
 				case strings.HasPrefix(s.Key, at.Key) && (s.Live || all):
 					if err := a.printReservation(viewReservation(r.Name, s)); err != nil {
 						return err

@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/holdfast-go/holdfast/cmd/internal/cmdline"
 	"github.com/holdfast-go/holdfast/lease"
 )
 
@@ -13,7 +14,7 @@ func (a *app) resizeCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "resize NAME --slots N",
 		Short:   "Change the number of slots of a semaphore",
-		GroupID: groupLocks,
+		GroupID: cmdline.GroupLocks,
 		Long: `Change the number of slots of a semaphore that "holdfast run --slots" has created.
 
 Runs that hold a slot keep their slots. The new number is also valid for runs that already wait.
@@ -24,18 +25,18 @@ If there is no such lock, the status is 66. If the lock is not a semaphore, the 
 		Example: `  holdfast resize downloads --slots 8`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 2 && args[1] != "" && slots == 0 {
-				return missingFlag(cmd, "slots", args[0], args[1])
+				return cmdline.MissingFlag(cmd, "slots", args[0], args[1])
 			}
 			return cobra.ExactArgs(1)(cmd, args)
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if slots == 0 {
-				return missingFlag(cmd, "slots", args[0], "N")
+				return cmdline.MissingFlag(cmd, "slots", args[0], "N")
 			}
 			return a.resize(cmd.Context(), args[0], slots)
 		},
 	}
-	cmd.Flags().Var(whole{&slots, 1, lease.MaxMembers}, "slots", "new number of slots, at least 1")
+	cmd.Flags().Var(cmdline.Whole(&slots, 1, lease.MaxMembers), "slots", "new number of slots, at least 1")
 	return cmd
 }
 

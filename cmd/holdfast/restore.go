@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-go/holdfast/cmd/internal/exit"
+	"github.com/holdfast-go/holdfast/cmd/internal/output"
 	"github.com/holdfast-go/holdfast/compat/avisofile"
 )
 
@@ -52,7 +53,7 @@ restore keeps the damaged file next to the state file.`,
 			if opts.DryRun {
 				verb, kept = "would be restored", "would become"
 			}
-			a.Notef("%s %s from %s: %d keys, written at %s (%s ago)", f.file, verb, filepath.Base(r.Backup.Path), r.Backup.Keys, r.Backup.Written.Local().Format(time.RFC3339), ago(time.Since(r.Backup.Written)))
+			a.Notef("%s %s from %s: %d keys, written at %s (%s ago)", f.file, verb, filepath.Base(r.Backup.Path), r.Backup.Keys, r.Backup.Written.Local().Format(time.RFC3339), output.Ago(time.Since(r.Backup.Written)))
 			if r.ReplacedPath != "" {
 				a.Notef("the damaged file %s %s", kept, r.ReplacedPath)
 				a.Notef("%s", goesBack(r))

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/holdfast-go/holdfast/cmd/internal/cmdline"
 	"github.com/holdfast-go/holdfast/cmd/internal/exit"
 	"github.com/holdfast-go/holdfast/cmd/internal/output"
 	"github.com/holdfast-go/holdfast/cmd/internal/stores"
@@ -23,23 +24,16 @@ import (
 
 // app is one invocation of the command: what all subcommands share.
 type app struct {
-	stores.Access
-	stdin       io.Reader
-	root        *cobra.Command
-	args        []string
-	started     bool   // the command line was accepted
-	path        string // of the command: "holdfast checkpoint get"
-	storeGiven  bool   // --store is on the command line
-	storeChosen bool   // --store or its variable names the store: it is not the default
-	fileEmpty   bool   // like storeEmpty, for the --file of checkpoint
-	alsoEmpty   bool   // like storeEmpty, for the --also-store of run
-	helpErr     error  // what help was asked of does not exist
+	cmdline.Invocation
+	root    *cobra.Command
+	started bool  // the command line was accepted
+	helpErr error // what help was asked of does not exist
 }
 
 // execute runs the command line and returns the exit status.
 func execute(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	log.SetOutput(io.Discard) // net/http logs what unknown servers send
-	a := &app{args: args, stdin: stdin, Access: stores.Access{Printer: output.Printer{Stdout: stdout, Stderr: stderr}}}
+	a := &app{Invocation: cmdline.Invocation{Args: args, Stdin: stdin, Access: stores.Access{Printer: output.Printer{Stdout: stdout, Stderr: stderr}}}}
 	a.root = a.command()
 	a.root.SetArgs(args)
 	a.root.SetIn(stdin)
@@ -83,13 +77,6 @@ func (a *app) where(err error) string {
 	return " on " + a.Opened
 }
 
-const (
-	groupLocks       = "locks"
-	groupObjects     = "objects"
-	groupCheckpoints = "checkpoints"
-	groupStore       = "store"
-)
-
 func (a *app) command() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "holdfast",
@@ -104,24 +91,23 @@ func (a *app) command() *cobra.Command {
 		SilenceUsage:  true,
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
 			a.started = true
-			a.storeGiven = cmd.Flags().Changed("store")
-			a.StoreEmpty = emptyFlag(cmd.Flags(), "store")
-			a.path = cmd.CommandPath()
-			a.Makes, a.OnlyReads = makes[a.path], reads[a.path]
-			a.fileEmpty, a.alsoEmpty = emptyFlag(cmd.Flags(), "file"), emptyFlag(cmd.Flags(), "also-store")
+			a.StoreGiven = cmd.Flags().Changed("store")
+			a.StoreEmpty = cmdline.EmptyFlag(cmd.Flags(), "store")
+			a.Path = cmd.CommandPath()
+			a.Makes, a.OnlyReads = makes[a.Path], reads[a.Path]
 			if err := a.checkVariables(); err != nil {
 				return err
 			}
-			if err := fromEnvironment(cmd.Flags()); err != nil {
+			if err := cmdline.FromEnvironment(cmd.Flags()); err != nil {
 				return err
 			}
-			a.resolveStore()
+			a.ResolveStore()
 			return nil
 		},
-		Args: knownCommand,
+		Args: cmdline.KnownCommand,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	root.SetFlagErrorFunc(a.wrongFlag)
+	root.SetFlagErrorFunc(a.WrongFlag)
 	root.SetUsageFunc(showUsage)
 	root.SetVersionTemplate("{{.Version}}\n")
 	flags := root.PersistentFlags()
@@ -129,12 +115,12 @@ func (a *app) command() *cobra.Command {
 	flags.BoolVar(&a.JSON, "json", false, "print results as JSON; also print messages and errors as JSON on stderr, one object per line")
 	flags.BoolVarP(&a.Quiet, "quiet", "q", false, "print only results and errors; also omit the error that another holder has the lock")
 	flags.BoolVarP(&a.Verbose, "verbose", "v", false, "also print each event of a lease, such as a renewal")
-	root.AddGroup(&cobra.Group{ID: groupLocks, Title: "Locks:"}, &cobra.Group{ID: groupObjects, Title: "Objects:"}, &cobra.Group{ID: groupCheckpoints, Title: "Checkpoints:"}, &cobra.Group{ID: groupStore, Title: "Stores:"})
+	root.AddGroup(&cobra.Group{ID: cmdline.GroupLocks, Title: "Locks:"}, &cobra.Group{ID: cmdline.GroupObjects, Title: "Objects:"}, &cobra.Group{ID: cmdline.GroupCheckpoints, Title: "Checkpoints:"}, &cobra.Group{ID: cmdline.GroupStore, Title: "Stores:"})
 	makers := a.makers()
-	if m := makers[firstCommand(a.args)]; m != nil {
+	if m := makers[firstCommand(a.Args)]; m != nil {
 		root.AddCommand(m())
 		a.refuseUnknownHelp(root)
-		explainArguments(root)
+		cmdline.ExplainArguments(root)
 		return root
 	}
 	root.Version = versionText()
@@ -143,7 +129,7 @@ func (a *app) command() *cobra.Command {
 	}
 	root.AddCommand(a.topicCommands(root)...)
 	a.refuseUnknownHelp(root)
-	explainArguments(root)
+	cmdline.ExplainArguments(root)
 	a.addCompletions(root)
 	return root
 }
@@ -153,7 +139,7 @@ func (a *app) refuseUnknownHelp(root *cobra.Command) {
 	show := root.HelpFunc()
 	root.SetHelpFunc(func(cmd *cobra.Command, args []string) {
 		if cmd.HasSubCommands() {
-			if a.helpErr = knownCommand(cmd, cmd.Flags().Args()); a.helpErr != nil {
+			if a.helpErr = cmdline.KnownCommand(cmd, cmd.Flags().Args()); a.helpErr != nil {
 				a.started = true
 				return
 			}
@@ -166,7 +152,7 @@ func (a *app) refuseUnknownHelp(root *cobra.Command) {
 			help.RunE = func(_ *cobra.Command, args []string) error {
 				cmd, rest, err := root.Find(args)
 				if err == nil {
-					err = knownCommand(cmd, rest)
+					err = cmdline.KnownCommand(cmd, rest)
 				}
 				if err != nil {
 					return err
@@ -207,49 +193,15 @@ func firstCommand(args []string) string {
 	return ""
 }
 
-// resolveStore replaces the name of a store by its URL. If no store is given, it uses the
-// default one of holdfast.conf.
-func (a *app) resolveStore() {
-	a.storeChosen = a.StoreURL != ""
-	if a.StoreURL == "" && a.StoreEmpty {
-		return // a command that needs the store reports this error
-	}
-	url, err := a.Named(a.StoreURL)
-	if err != nil {
-		a.StoreErr = err
-		return
-	}
-	a.StoreURL = url
-}
-
 // ownVariables are the variables that belong to no flag.
-var ownVariables = []string{lockVariable, tokenVariable, locksVariable, slotVariable, hookVariable, stores.ConfigVariable}
-
-// flagVariables are the variables that set flags, by the name of the flag: of those whose value is
-// the same for all commands of a crontab, a unit or a container. A flag that says what one command
-// does has none, nor has one that takes a protection away: it must not come from a variable that a
-// user has forgotten.
-var flagVariables = map[string]string{
-	"store": "HOLDFAST_STORE", "also-store": "HOLDFAST_ALSO_STORE", "holder": "HOLDFAST_HOLDER",
-	"ttl": "HOLDFAST_TTL", "grace": "HOLDFAST_GRACE", "margin": "HOLDFAST_MARGIN", "max-clock-drift": "HOLDFAST_MAX_CLOCK_DRIFT",
-	"wait": "HOLDFAST_WAIT", "metrics": "HOLDFAST_METRICS", "file": "HOLDFAST_CHECKPOINT_FILE",
-	"table": "HOLDFAST_TABLE", "bucket": "HOLDFAST_BUCKET", "quiet": "HOLDFAST_QUIET", "verbose": "HOLDFAST_VERBOSE",
-	"lock": lockVariable, // of objects; run sets it
-}
-
-// variableOf returns the name of the variable of the flags that are called so; empty if they have
-// none.
-func variableOf(flag string) string { return flagVariables[flag] }
-
-// noVariable marks a flag that is set by no variable although others of its name are.
-const noVariable = "holdfast_no_variable"
+var ownVariables = []string{cmdline.LockVariable, cmdline.TokenVariable, cmdline.LocksVariable, cmdline.SlotVariable, cmdline.HookVariable, stores.ConfigVariable}
 
 // checkVariables reports variables that look as if they were ours, and are not: most likely they
 // are misspelt. A program of a later version may set them for its command, so that they are no
 // error; but the default store must not take the place of one that was named. A later
 // version names the store of its command, too.
 func (a *app) checkVariables() error {
-	known := slices.AppendSeq(slices.Clone(ownVariables), maps.Values(flagVariables))
+	known := slices.AppendSeq(slices.Clone(ownVariables), maps.Values(cmdline.FlagVariables))
 	var flags []string // of all commands
 	for _, e := range os.Environ() {
 		name, _, _ := strings.Cut(e, "=")
@@ -260,16 +212,16 @@ func (a *app) checkVariables() error {
 			flags = flagNames((&app{}).command())
 		}
 		flag := strings.ToLower(strings.ReplaceAll(strings.TrimPrefix(name, "HOLDFAST_"), "_", "-"))
-		meant := cmp.Or(variableOf(flag), output.Nearest(name, known))
-		if strings.HasPrefix(name, variableOf("store")) {
-			meant = variableOf("store")
+		meant := cmp.Or(cmdline.VariableOf(flag), output.Nearest(name, known))
+		if strings.HasPrefix(name, cmdline.VariableOf("store")) {
+			meant = cmdline.VariableOf("store")
 		}
-		_, store := os.LookupEnv(variableOf("store"))
+		_, store := os.LookupEnv(cmdline.VariableOf("store"))
 		_, config := os.LookupEnv(stores.ConfigVariable)
 		switch {
-		case !a.storeGiven && !store && (meant == variableOf("store") || meant == stores.ConfigVariable && !config):
+		case !a.StoreGiven && !store && (meant == cmdline.VariableOf("store") || meant == stores.ConfigVariable && !config):
 			return exit.Usagef("%s is not a variable of holdfast, and no store is named%s", name, output.DidYouMean(meant))
-		case variableOf(flag) == "" && slices.Contains(flags, flag):
+		case cmdline.VariableOf(flag) == "" && slices.Contains(flags, flag):
 			a.Notef("%s is not a variable of holdfast, and is ignored: write --%s on the command line", name, flag)
 		default:
 			a.Notef("%s is not a variable of holdfast, and is ignored (see holdfast help environment)%s", name, output.DidYouMean(meant))
@@ -287,62 +239,4 @@ func flagNames(cmd *cobra.Command) (names []string) {
 		names = append(names, flagNames(sub)...)
 	}
 	return names
-}
-
-// fromEnvironment sets each flag that is not on the command line from its variable, if it has one.
-func fromEnvironment(flags *pflag.FlagSet) error {
-	var err error
-	flags.VisitAll(func(f *pflag.Flag) {
-		name := variableOf(f.Name)
-		if _, none := f.Annotations[noVariable]; none || name == "" {
-			return
-		}
-		value := os.Getenv(name)
-		if value == "" || f.Changed || err != nil {
-			return
-		}
-		err = flags.Set(f.Name, value)
-		_ = flags.SetAnnotation(f.Name, fromVariable, []string{name}) // fails only for a flag that does not exist
-		if wrong := (*pflag.InvalidValueError)(nil); errors.As(err, &wrong) {
-			err = wrongValue(asGiven(f), wrong)
-		}
-	})
-	return err
-}
-
-// fromVariable marks a flag whose value comes from its variable.
-const fromVariable = "holdfast_variable"
-
-// asGiven returns the name of a flag, or of the variable if that has its value.
-func asGiven(f *pflag.Flag) string {
-	if name := f.Annotations[fromVariable]; name != nil {
-		return name[0]
-	}
-	return "--" + f.Name
-}
-
-// emptyFlag reports whether a flag, or else its variable, is set but empty. That can be an
-// unset secret, and does not mean the default.
-func emptyFlag(flags *pflag.FlagSet, name string) bool {
-	f := flags.Lookup(name)
-	if f == nil {
-		return false
-	}
-	variable := variableOf(name)
-	value, set := os.LookupEnv(variable)
-	return f.Changed && f.Value.String() == "" || !f.Changed && variable != "" && set && value == ""
-}
-
-// notEmpty refuses flags that are empty: see [emptyFlag].
-func notEmpty(flags *pflag.FlagSet, names ...string) error {
-	for _, name := range names {
-		if emptyFlag(flags, name) {
-			given := "--" + name
-			if v := variableOf(name); v != "" {
-				given += ", or " + v + ","
-			}
-			return exit.Usagef("%s is empty: remove it to use the default", given)
-		}
-	}
-	return nil
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/holdfast-go/holdfast/cmd/internal/child"
+	"github.com/holdfast-go/holdfast/cmd/internal/cmdline"
 	"github.com/holdfast-go/holdfast/cmd/internal/exit"
 	"github.com/holdfast-go/holdfast/cmd/internal/output"
 	"github.com/holdfast-go/holdfast/lease"
@@ -57,7 +58,7 @@ func (a *app) runCommand() *cobra.Command {
 
 		DisableFlagsInUseLine: true,
 		Short:                 "Run a command while holding a lock",
-		GroupID:               groupLocks,
+		GroupID:               cmdline.GroupLocks,
 		Long: `Run COMMAND while holding the lock NAME, or several locks.
 
 If another holder has the lock, run waits. With -n, run ends at once with status 75.
@@ -77,9 +78,9 @@ See also holdfast help: processes, once-per, sharing, hooks, leases, exit-status
 		RunE: func(cmd *cobra.Command, args []string) error {
 			dash := cmd.ArgsLenAtDash()
 			if dash < 0 {
-				return noDash(cmd, args)
+				return cmdline.NoDash(cmd, args)
 			}
-			if err := notEmpty(cmd.Flags(), "once-per", "metrics", "on-ask", "on-lost", "on-acquire", "on-release"); err != nil {
+			if err := cmdline.NotEmpty(cmd.Flags(), "once-per", "metrics", "on-ask", "on-lost", "on-acquire", "on-release"); err != nil {
 				return err
 			}
 			if cmd.Flags().Changed("retries") && f.per == "" {
@@ -94,9 +95,9 @@ See also holdfast help: processes, once-per, sharing, hooks, leases, exit-status
 	flags.DurationVar(&f.minInterval, "min-interval", 0, "minimum time between the beginnings of two runs")
 	flags.DurationVar(&f.timeout, "timeout", 0, "stop COMMAND if it runs for longer than this; the status is then 124")
 	flags.StringVar(&f.per, "once-per", "", "run COMMAND at most once in each period, such as day, week, 6h or 'day Europe/Zurich'")
-	flags.Var(whole{&f.retries, 0, lease.MaxRetries}, "retries", "with --once-per: maximum number of retries after a failed run in the same period (default 0)")
+	flags.Var(cmdline.Whole(&f.retries, 0, lease.MaxRetries), "retries", "with --once-per: maximum number of retries after a failed run in the same period (default 0)")
 	flags.BoolVar(&f.shared.Shared, "shared", false, "take the lock as a reader; several readers can hold it at the same time")
-	flags.Var(whole{&f.shared.Slots, 1, lease.MaxMembers}, "slots", "number of slots of the semaphore: at most this many commands run at the same time")
+	flags.Var(cmdline.Whole(&f.shared.Slots, 1, lease.MaxMembers), "slots", "number of slots of the semaphore: at most this many commands run at the same time")
 	flags.BoolVar(&f.shared.Fair, "fair", false, "wait in the queue of the lock: runs with --fair get the lock in the order of their arrival")
 	flags.BoolVar(&f.waitGroup, "wait-group", false, "hold the lock until all processes in the process group of COMMAND have ended (not on Windows)")
 	flags.BoolVar(&f.killGroup, "kill-group", false, "when COMMAND has ended, stop all other processes of its process group")
@@ -113,11 +114,11 @@ See also holdfast help: processes, once-per, sharing, hooks, leases, exit-status
 // addWait adds the flags of commands that can wait for a lock.
 func (f *runFlags) addWait(flags *pflag.FlagSet) {
 	f.wait = -1
-	flags.VarP((*seconds)(&f.wait), "wait", "w", "maximum wait for the lock, such as 5m or 300 (seconds); 0 tries once (default: no limit)")
+	flags.VarP((*cmdline.Seconds)(&f.wait), "wait", "w", "maximum wait for the lock, such as 5m or 300 (seconds); 0 tries once (default: no limit)")
 	flags.Lookup("wait").DefValue = "" // the text says what is
 	flags.BoolVarP(&f.once, "nonblock", "n", false, "do not wait: the same as --wait 0")
 	f.conflictStatus = exit.Busy
-	flags.VarP(whole{&f.conflictStatus, 0, 255}, "conflict-exit-code", "E", "exit status if another holder has the lock")
+	flags.VarP(cmdline.Whole(&f.conflictStatus, 0, 255), "conflict-exit-code", "E", "exit status if another holder has the lock")
 }
 
 func (f *runFlags) check(names, argv []string) error {
@@ -125,7 +126,7 @@ func (f *runFlags) check(names, argv []string) error {
 	case len(names) == 0:
 		return exit.Usagef("name the lock: holdfast run NAME -- COMMAND")
 	case len(argv) == 0:
-		return exit.Usagef("name the command: holdfast run %s -- COMMAND", output.Quote(echoed(names[0])))
+		return exit.Usagef("name the command: holdfast run %s -- COMMAND", output.Quote(cmdline.Echoed(names[0])))
 	case f.shared.Shared && f.shared.Slots != 0:
 		return exit.Usagef("--shared and --slots exclude each other")
 	case f.inSession() && (f.minInterval != 0 || f.per != ""):
@@ -181,18 +182,11 @@ type heldLock struct {
 	Slot  int    `json:"slot,omitempty"` // of a semaphore
 }
 
-const (
-	lockVariable  = "HOLDFAST_LOCK"
-	tokenVariable = "HOLDFAST_TOKEN"
-	locksVariable = "HOLDFAST_LOCKS"
-	slotVariable  = "HOLDFAST_SLOT"
-)
-
 // inheritedLocks returns the locks that outer runs hold around this process.
 func inheritedLocks() []heldLock {
 	var locks []heldLock
 	// A variable of that name that another program has set says nothing about locks.
-	_ = json.Unmarshal([]byte(os.Getenv(locksVariable)), &locks)
+	_ = json.Unmarshal([]byte(os.Getenv(cmdline.LocksVariable)), &locks)
 	return locks
 }
 
@@ -329,7 +323,7 @@ func (a *app) handles(ctx context.Context, f *runFlags, names []string) (handles
 		}
 	}()
 	inherited := inheritedLocks()
-	if a.alsoEmpty || slices.Contains(f.also, "") {
+	if cmdline.EmptyFlag(f.flags, "also-store") || slices.Contains(f.also, "") {
 		return nil, nil, nil, exit.Usagef("--also-store is empty: name a store, or remove the flag")
 	}
 	for i, also := range f.also {
@@ -562,10 +556,10 @@ func environment(cmd *exec.Cmd, flags *pflag.FlagSet, first *openedStore, set *l
 	locks := inheritedLocks()
 	// How leases are held here, and where, is for a run inside this one, too. For how long this one
 	// waits, where it counts, and which slot it has, is not.
-	own := map[string]bool{slotVariable: true, variableOf("store"): true}
+	own := map[string]bool{cmdline.SlotVariable: true, cmdline.VariableOf("store"): true}
 	for _, name := range []string{"wait", "metrics"} {
 		if flags.Lookup(name) != nil {
-			own[variableOf(name)] = true
+			own[cmdline.VariableOf(name)] = true
 		}
 	}
 	cmd.Env = slices.DeleteFunc(os.Environ(), func(e string) bool {
@@ -575,21 +569,21 @@ func environment(cmd *exec.Cmd, flags *pflag.FlagSet, first *openedStore, set *l
 	for _, g := range set.Guards() {
 		locks = append(locks, heldLock{url(g), g.Name(), g.Token(), g.Slot()})
 		if g.Handle() == first.Handle {
-			cmd.Env = append(cmd.Env, lockVariable+"="+g.Name(), fmt.Sprintf("%s=%d", tokenVariable, g.Token()), variableOf("store")+"="+first.again)
+			cmd.Env = append(cmd.Env, cmdline.LockVariable+"="+g.Name(), fmt.Sprintf("%s=%d", cmdline.TokenVariable, g.Token()), cmdline.VariableOf("store")+"="+first.again)
 			if g.Slot() != 0 {
-				cmd.Env = append(cmd.Env, fmt.Sprintf("%s=%d", slotVariable, g.Slot()))
+				cmd.Env = append(cmd.Env, fmt.Sprintf("%s=%d", cmdline.SlotVariable, g.Slot()))
 			}
 		}
 	}
 	if all, err := json.Marshal(locks); err == nil {
-		cmd.Env = append(cmd.Env, locksVariable+"="+string(all))
+		cmd.Env = append(cmd.Env, cmdline.LocksVariable+"="+string(all))
 	}
 }
 
 // supervise runs the command until it ends, and returns its status. ran is true if the
 // command was started and no signal asked this process to end.
 func (a *app) supervise(f *runFlags, cmd *exec.Cmd, set *lease.GuardSet, signals chan os.Signal, presence []presenceFiler) (_ int, ran bool, _ error) {
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = a.stdin, a.Stdout, a.Stderr
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = a.Stdin, a.Stdout, a.Stderr
 	for _, p := range presence {
 		// The child keeps the holder's presence up. If this process dies while the child
 		// still works, no waiter takes the holder for dead.

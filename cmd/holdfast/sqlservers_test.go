@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/holdfast-go/holdfast/cmd/internal/cmdline"
 	"github.com/holdfast-go/holdfast/cmd/internal/output"
 	"github.com/holdfast-go/holdfast/cmd/internal/stores"
 )
@@ -162,7 +163,7 @@ func TestPostgresPasswordInTheClear(t *testing.T) {
 	} {
 		t.Setenv("PGPASSWORD", c.password)
 		var told bytes.Buffer
-		a := &app{Access: stores.Access{Printer: output.Printer{Stderr: &told}}}
+		a := &app{Invocation: cmdline.Invocation{Access: stores.Access{Printer: output.Printer{Stderr: &told}}}}
 		st, err := a.OpenURL(t.Context(), "postgres://"+c.address)
 		if err != nil {
 			t.Errorf("%s: %v", c.address, err)

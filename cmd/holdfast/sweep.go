@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/holdfast-go/holdfast/cmd/internal/cmdline"
 	"github.com/holdfast-go/holdfast/cmd/internal/doctor"
 	"github.com/holdfast-go/holdfast/cmd/internal/exit"
 	"github.com/holdfast-go/holdfast/cmd/internal/output"
@@ -35,7 +36,7 @@ func (a *app) sweepCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "sweep [PREFIX] --older-than DURATION",
 		Short:   "Remove the records of locks that have been free for a long time",
-		GroupID: groupLocks,
+		GroupID: cmdline.GroupLocks,
 		Long: `Remove the records of locks that have been free for longer than --older-than. Without PREFIX,
 sweep also removes the records of sessions that ended longer ago than --older-than. sweep keeps
 locks that are held, broken, unreadable or blocked by --min-interval. sweep keeps a lock with
@@ -63,7 +64,7 @@ also removes the test data of a "bench" or "doctor" that was killed.`,
 				return exit.Usagef("--older-than is missing: for example --older-than 720h")
 			}
 			if olderThan < lease.MinSweepAge {
-				return exit.Usagef("%s must be at least %v, not %v", asGiven(cmd.Flags().Lookup("older-than")), lease.MinSweepAge, olderThan)
+				return exit.Usagef("%s must be at least %v, not %v", cmdline.AsGiven(cmd.Flags().Lookup("older-than")), lease.MinSweepAge, olderThan)
 			}
 			return a.sweepLocks(cmd.Context(), prefix, olderThan, dryRun)
 		},

@@ -7,41 +7,11 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"os/signal"
-	"slices"
-	"time"
 
-	"github.com/holdfast-go/holdfast/cmd/internal/child"
 	"github.com/holdfast-go/holdfast/cmd/internal/exit"
 	"github.com/holdfast-go/holdfast/cmd/internal/output"
 	"github.com/holdfast-go/holdfast/object"
 )
-
-// untilInterrupted returns a context that ends, with an [interrupted] as its cause, when a
-// signal asks the command to stop. Further signals are ignored until [insist] has passed;
-// after that, a signal ends the command at once. The reason is timeout(1), which sends its signal
-// twice, to the process and to its group. The command must still be able to keep what it
-// has, and to clean up.
-func untilInterrupted(ctx context.Context) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	signals := make(chan os.Signal, 32)
-	signal.Notify(signals, slices.DeleteFunc(child.Forwardable(), func(s os.Signal) bool { return !child.Terminating(s) })...)
-	go func() {
-		select {
-		case s := <-signals:
-			cancel(interrupted{s})
-			time.AfterFunc(insist, func() { signal.Stop(signals) })
-		case <-ctx.Done():
-		}
-	}()
-	return ctx, func() {
-		signal.Stop(signals)
-		cancel(nil)
-	}
-}
-
-// insist is how long after the first signal a second one still counts as the same.
-const insist = time.Second
 
 // showing returns the options of a copy inside the store, with its progress shown on a
 // terminal.
@@ -74,7 +44,7 @@ type source struct {
 func (a *app) openSource(ctx context.Context, name string, want int64) (*source, error) {
 	s := &source{name: name, size: want}
 	if name == "-" {
-		s.name, s.Reader = "standard input", endWith(ctx, a.stdin)
+		s.name, s.Reader = "standard input", endWith(ctx, a.Stdin)
 		return s, nil
 	}
 	f, err := openUntil(ctx, func() (*os.File, error) { return os.Open(name) })

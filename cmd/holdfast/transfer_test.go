@@ -15,6 +15,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/aws/awstest"
 	"github.com/holdfast-go/holdfast/aws/s3bucket"
+	"github.com/holdfast-go/holdfast/cmd/internal/cmdline"
 	"github.com/holdfast-go/holdfast/cmd/internal/output"
 	"github.com/holdfast-go/holdfast/cmd/internal/stores"
 	"github.com/holdfast-go/holdfast/object"
@@ -128,7 +129,7 @@ func TestGetGoesOn(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				a := &app{Access: stores.Access{Printer: output.Printer{Stdout: io.Discard, Stderr: io.Discard}}}
+				a := &app{Invocation: cmdline.Invocation{Access: stores.Access{Printer: output.Printer{Stdout: io.Discard, Stderr: io.Discard}}}}
 				get := func() error {
 					return a.get(t.Context(), stores.Bucket{Client: client}, "k", object.GetOptions{}, file, true)
 				}
@@ -225,7 +226,7 @@ func TestPutGoesOn(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			a := &app{Access: stores.Access{Printer: output.Printer{Stdout: io.Discard, Stderr: io.Discard}}}
+			a := &app{Invocation: cmdline.Invocation{Access: stores.Access{Printer: output.Printer{Stdout: io.Discard, Stderr: io.Discard}}}}
 			put := func() error {
 				src, err := a.openSource(t.Context(), file, -1)
 				if err != nil {
@@ -317,7 +318,7 @@ func TestGetBeginsAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 		b.times = c.times
-		a := &app{Access: stores.Access{Printer: output.Printer{Stdout: io.Discard, Stderr: io.Discard}}}
+		a := &app{Invocation: cmdline.Invocation{Access: stores.Access{Printer: output.Printer{Stdout: io.Discard, Stderr: io.Discard}}}}
 		file := filepath.Join(t.TempDir(), "file")
 		err = a.get(t.Context(), stores.Bucket{Client: client}, "k", object.GetOptions{}, file, true)
 		got, readErr := os.ReadFile(file)

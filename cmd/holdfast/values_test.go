@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/holdfast-go/holdfast/cmd/internal/cmdline"
 	"github.com/holdfast-go/holdfast/cmd/internal/exit"
 )
 
@@ -21,7 +22,7 @@ func TestWrongValues(t *testing.T) {
 	asked := 0
 	everyCommand(func(cmd *cobra.Command) {
 		cmd.Flags().VisitAll(func(f *pflag.Flag) {
-			if kindOfValue(f.Value.Type()) == "" {
+			if cmdline.KindOfValue(f.Value.Type()) == "" {
 				return
 			}
 			for value, want := range map[string]string{"abc": "the value must be ", "": `"": the value must be `, "1 2": `"1 2": the value must be `, strings.Repeat("x", 1<<16): "xxx...: the value must be "} {
@@ -185,11 +186,11 @@ func executed(args []string) (said string, status int) {
 func TestVariables(t *testing.T) {
 	want := "HOLDFAST_ALSO_STORE HOLDFAST_BUCKET HOLDFAST_CHECKPOINT_FILE HOLDFAST_GRACE HOLDFAST_HOLDER HOLDFAST_LOCK HOLDFAST_MARGIN " +
 		"HOLDFAST_MAX_CLOCK_DRIFT HOLDFAST_METRICS HOLDFAST_QUIET HOLDFAST_STORE HOLDFAST_TABLE HOLDFAST_TTL HOLDFAST_VERBOSE HOLDFAST_WAIT"
-	if got := strings.Join(slices.Sorted(maps.Values(flagVariables)), " "); got != want {
+	if got := strings.Join(slices.Sorted(maps.Values(cmdline.FlagVariables)), " "); got != want {
 		t.Errorf("variables %s, want %s", got, want)
 	}
 	flags := flagNames((&app{}).command())
-	for flag, name := range flagVariables {
+	for flag, name := range cmdline.FlagVariables {
 		if !slices.Contains(flags, flag) || !strings.Contains(environmentTopic, "  "+name+" ") {
 			t.Errorf("%s: there is no flag --%s, or the help does not name the variable", name, flag)
 		}

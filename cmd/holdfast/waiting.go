@@ -83,7 +83,7 @@ func (a *app) showWait(e lease.Event, url string, holders func(lease.Record) str
 		if text == "" {
 			holder := "held by " + holders(lease.Record{Holder: e.Holder})
 			if !e.Since.IsZero() {
-				holder += " since " + shortTime(e.Since)
+				holder += " since " + output.ShortTime(e.Since)
 			}
 			text = fmt.Sprintf("%s, on %s", holder, url)
 		}

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/holdfast-go/holdfast/cmd/internal/cmdline"
 	"github.com/holdfast-go/holdfast/cmd/internal/output"
 	"github.com/holdfast-go/holdfast/cmd/internal/stores"
 	"github.com/holdfast-go/holdfast/lease"
@@ -38,7 +39,7 @@ func TestWaitingInAPipe(t *testing.T) {
 	for _, args := range [][]string{nil, {"--quiet"}, {"--json"}} {
 		synctest.Test(t, func(t *testing.T) {
 			var out lockedBuffer
-			a := &app{Access: stores.Access{Printer: output.Printer{Stderr: &out, Quiet: fmt.Sprint(args) == "[--quiet]", JSON: fmt.Sprint(args) == "[--json]"}}}
+			a := &app{Invocation: cmdline.Invocation{Access: stores.Access{Printer: output.Printer{Stderr: &out, Quiet: fmt.Sprint(args) == "[--quiet]", JSON: fmt.Sprint(args) == "[--json]"}}}}
 			hear := a.waitingLine("file:/locks", &leaseFlags{}, func(r lease.Record) string { return r.Holder })
 			lines := func() int { return strings.Count(out.String(), "\n") }
 			hear(lease.Event{Kind: lease.EventWaiting, Name: "job", Holder: "ada", Token: 7})

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-go/holdfast/cmd/internal/child"
+	"github.com/holdfast-go/holdfast/cmd/internal/cmdline"
 	"github.com/holdfast-go/holdfast/cmd/internal/exit"
 	"github.com/holdfast-go/holdfast/cmd/internal/output"
 	"github.com/holdfast-go/holdfast/cmd/internal/printable"
@@ -34,7 +35,7 @@ func (a *app) watchCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "watch [PREFIX]",
 		Short:   "Print every change of a lock, or of all locks below a prefix",
-		GroupID: groupLocks,
+		GroupID: cmdline.GroupLocks,
 		Long: `Print every change of a lock, or of all locks below a prefix, until you stop the command.
 
 watch first prints the present state. A state that lasts only a moment can be missing in the
@@ -194,28 +195,4 @@ func (v *lockView) stateText() string {
 		state += fmt.Sprintf(", queue of %d", n)
 	}
 	return state
-}
-
-// untilSignal returns a context that ends when a signal asks this program to end.
-func untilSignal(ctx context.Context) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithCancel(ctx)
-	signals := make(chan os.Signal, 32)
-	signal.Notify(signals, child.Forwardable()...)
-	child.IgnorePipe()
-	go func() {
-		for {
-			select {
-			case sig := <-signals:
-				if child.Terminating(sig) {
-					cancel()
-				}
-			case <-ctx.Done():
-				return
-			}
-		}
-	}()
-	return ctx, func() {
-		signal.Stop(signals)
-		cancel()
-	}
 }

@@ -1,6 +1,6 @@
 //go:build unix
 
-package main
+package cmdline
 
 import (
 	"context"
@@ -14,7 +14,7 @@ import (
 // TestSameSignalTwice: timeout(1) sends its signal to the process and to its group. The
 // second one does not end the command while it keeps what it has.
 func TestSameSignalTwice(t *testing.T) {
-	ctx, stop := untilInterrupted(t.Context())
+	ctx, stop := UntilInterrupted(t.Context())
 	defer stop()
 	for range 2 {
 		if err := syscall.Kill(os.Getpid(), syscall.SIGTERM); err != nil {
@@ -23,8 +23,8 @@ func TestSameSignalTwice(t *testing.T) {
 		<-ctx.Done()
 	}
 	time.Sleep(20 * time.Millisecond) // the second is delivered
-	var by interrupted
-	if err := context.Cause(ctx); !errors.As(err, &by) || by.status() != 128+int(syscall.SIGTERM) {
+	var by Interrupted
+	if err := context.Cause(ctx); !errors.As(err, &by) || by.Status() != 128+int(syscall.SIGTERM) {
 		t.Errorf("the context ended with %v", err)
 	}
 }

@@ -1,4 +1,4 @@
-package main
+package cmdline
 
 import (
 	"errors"
@@ -13,7 +13,9 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/internal/printable"
 )
 
-// whole is the value of a flag that takes a whole number within bounds.
+// Whole returns the value of a flag that takes a whole number within bounds.
+func Whole(n *int, least, most int) pflag.Value { return whole{n, least, most} }
+
 type whole struct {
 	n           *int
 	least, most int
@@ -39,31 +41,31 @@ func (w whole) Set(text string) error {
 
 func (w whole) takes() string { return fmt.Sprintf("a whole number from %d to %d", w.least, w.most) }
 
-// seconds is a duration that a user may also write as a number of seconds, as for flock(1).
-type seconds time.Duration
+// Seconds is a duration that a user may also write as a number of seconds, as for flock(1).
+type Seconds time.Duration
 
-func (s *seconds) String() string { return time.Duration(*s).String() }
-func (s *seconds) Type() string   { return "duration" }
+func (s *Seconds) String() string { return time.Duration(*s).String() }
+func (s *Seconds) Type() string   { return "duration" }
 
-func (s *seconds) Set(text string) error {
-	if n, err := strconv.ParseFloat(text, 64); err == nil && n >= 0 && n <= maxSeconds {
-		*s = seconds(n * float64(time.Second))
+func (s *Seconds) Set(text string) error {
+	if n, err := strconv.ParseFloat(text, 64); err == nil && n >= 0 && n <= MaxSeconds {
+		*s = Seconds(n * float64(time.Second))
 		return nil
 	}
 	d, err := time.ParseDuration(text)
 	if err != nil || d < 0 {
 		return errors.New(s.takes())
 	}
-	*s = seconds(d)
+	*s = Seconds(d)
 	return nil
 }
 
-func (s *seconds) takes() string {
+func (s *Seconds) takes() string {
 	return "a length of time, such as 5m or 300s, or a number of seconds up to 1,000,000,000"
 }
 
-// maxSeconds is longer than any real wait, and fits into a duration.
-const maxSeconds = 1e9
+// MaxSeconds is longer than any real wait, and fits into a duration.
+const MaxSeconds = 1e9
 
 // wrongValue is the error for a value that a flag does not take. It names the flag, or the
 // variable that sets it, the value, and what the flag takes.
@@ -78,7 +80,7 @@ func wrongValue(given string, wrong *pflag.InvalidValueError) error {
 		text = strconv.Quote(text)
 	}
 	value := wrong.GetFlag().Value
-	takes := "the value must be " + kindOfValue(value.Type())
+	takes := "the value must be " + KindOfValue(value.Type())
 	own, isOwn := value.(interface{ takes() string })
 	switch _, err := strconv.ParseFloat(wrong.GetValue(), 64); {
 	case isOwn:
@@ -87,14 +89,14 @@ func wrongValue(given string, wrong *pflag.InvalidValueError) error {
 		takes = fmt.Sprintf("add the unit, such as %[1]ss, %[1]sm or %[1]sh", text)
 	case errors.Is(wrong, strconv.ErrRange):
 		takes = "the number is too large"
-	case kindOfValue(value.Type()) == "":
+	case KindOfValue(value.Type()) == "":
 		takes = wrong.Unwrap().Error()
 	}
 	return exit.Usagef("%s %s: %s", given, text, takes)
 }
 
-// kindOfValue says what flags of a type take; nothing if the type does not tell.
-func kindOfValue(flagType string) string {
+// KindOfValue says what flags of a type take; nothing if the type does not tell.
+func KindOfValue(flagType string) string {
 	switch flagType {
 	case "int", "int64":
 		return "a whole number"
