@@ -18,6 +18,7 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/internal/output"
 	"github.com/holdfast-go/holdfast/cmd/internal/printable"
 	"github.com/holdfast-go/holdfast/cmd/internal/stores"
+	"github.com/holdfast-go/holdfast/cmd/internal/transfer"
 	"github.com/holdfast-go/holdfast/internal/backoff"
 	"github.com/holdfast-go/holdfast/object"
 	"github.com/holdfast-go/holdfast/store"
@@ -165,14 +166,14 @@ func notLast(err error, name string, expect uint64) error {
 
 // entryBody reads the body of the entry to append.
 func (a *app) entryBody(ctx context.Context, name string) ([]byte, error) {
-	src, err := a.openSource(ctx, name, -1)
+	src, err := transfer.OpenSource(ctx, a.Stdin, name, -1)
 	if err != nil {
 		return nil, err
 	}
 	defer src.Close()
 	body, err := io.ReadAll(io.LimitReader(src, object.MaxEntry+1))
 	if err == nil && len(body) > object.MaxEntry {
-		err = exit.Usagef("%s is larger than %s: write the content as an object, and append the URL of the object", src.name, output.Bytes(object.MaxEntry))
+		err = exit.Usagef("%s is larger than %s: write the content as an object, and append the URL of the object", src.Name, output.Bytes(object.MaxEntry))
 	}
 	return body, err
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/internal/output"
 	"github.com/holdfast-go/holdfast/cmd/internal/printable"
 	"github.com/holdfast-go/holdfast/cmd/internal/stores"
+	"github.com/holdfast-go/holdfast/cmd/internal/transfer"
 	"github.com/holdfast-go/holdfast/items/largeitem"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -471,7 +472,7 @@ func (w *putFlags) change(ctx context.Context, a *app, flags *pflag.FlagSet) (la
 
 // large opens the files of the large attributes. The caller closes what it returns, also
 // with an error.
-func (w *putFlags) large(ctx context.Context, a *app) (large largeitem.Large, size int64, opened []*source, err error) {
+func (w *putFlags) large(ctx context.Context, a *app) (large largeitem.Large, size int64, opened []*transfer.Source, err error) {
 	large = largeitem.Large{}
 	stdin := ""
 	for _, given := range w.attrs {
@@ -487,17 +488,17 @@ func (w *putFlags) large(ctx context.Context, a *app) (large largeitem.Large, si
 		case file == "-":
 			stdin = name
 		}
-		src, err := a.openSource(ctx, file, -1)
+		src, err := transfer.OpenSource(ctx, a.Stdin, file, -1)
 		if err != nil {
 			return nil, 0, opened, err
 		}
 		opened = append(opened, src)
 		// A file can be read again: to recognise content that the item has already.
-		large[name] = largeitem.Source{Body: src.Reader, Size: max(src.size, 0), ForceUpload: w.repair}
-		if size < 0 || src.size < 0 {
+		large[name] = largeitem.Source{Body: src.Reader, Size: max(src.Size, 0), ForceUpload: w.repair}
+		if size < 0 || src.Size < 0 {
 			size = -1
 		} else {
-			size += src.size
+			size += src.Size
 		}
 	}
 	return large, size, opened, w.describe(large)
@@ -629,7 +630,7 @@ func (a *app) setText(ctx context.Context, w *putFlags) (string, error) {
 	case name == "-" && slices.ContainsFunc(w.attrs, func(given string) bool { return strings.HasSuffix(given, "=@-") }):
 		return "", exit.Usagef("--set and --attr cannot both be standard input")
 	}
-	src, err := a.openSource(ctx, name, -1)
+	src, err := transfer.OpenSource(ctx, a.Stdin, name, -1)
 	if err != nil {
 		return "", err
 	}
@@ -715,11 +716,11 @@ does not exist, the status is 78.`,
 
 // itemAttribute reads one large attribute.
 func (a *app) itemAttribute(ctx context.Context, s items, key largeitem.Key, attr, output string, given bool) error {
-	to, err := a.openTarget(output, given)
+	to, err := transfer.OpenTarget(a.Stdout, output, given)
 	if err != nil {
 		return err
 	}
-	defer to.discard()
+	defer to.Discard()
 	i, err := s.Get(ctx, key, &largeitem.ReadOptions{Attributes: []string{attr}})
 	if err != nil {
 		return err
@@ -739,7 +740,7 @@ func (a *app) itemAttribute(ctx context.Context, s items, key largeitem.Key, att
 	_, err = io.Copy(to, bar.Reader(body))
 	bar.End()
 	if err == nil {
-		err = to.commit()
+		err = to.Commit()
 	}
 	if err != nil {
 		return fmt.Errorf("attribute %s of the item %v: %w", attr, key, err)

@@ -23,6 +23,7 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/internal/output"
 	"github.com/holdfast-go/holdfast/cmd/internal/printable"
 	"github.com/holdfast-go/holdfast/cmd/internal/stores"
+	"github.com/holdfast-go/holdfast/cmd/internal/transfer"
 	"github.com/holdfast-go/holdfast/object"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -356,7 +357,7 @@ func (a *app) put(cmd *cobra.Command, name, to, named string, size int64, f *wri
 	// Open the source first: if it cannot be read, the command makes nothing.
 	ctx, stop := cmdline.UntilInterrupted(cmd.Context())
 	defer stop()
-	src, err := a.openSource(ctx, name, size)
+	src, err := transfer.OpenSource(ctx, a.Stdin, name, size)
 	if err != nil {
 		return cmdline.StoppedBy(ctx, err)
 	}
@@ -366,16 +367,16 @@ func (a *app) put(cmd *cobra.Command, name, to, named string, size int64, f *wri
 			return err
 		}
 		var done int64
-		bar := a.Bar(name, src.size)
+		bar := a.Bar(name, src.Size)
 		opts.Progress = func(n, _ int64) {
 			done = n
 			bar.Set(n)
 		}
-		opts.Length = max(src.size, 0)
+		opts.Length = max(src.Size, 0)
 		info, err := a.upload(ctx, b, at.Key, src, opts, bar)
 		bar.End()
 		if err != nil {
-			return a.cut(refusedWrite(b, err, at.Key, opts), done, src.size)
+			return a.cut(refusedWrite(b, err, at.Key, opts), done, src.Size)
 		}
 		return a.printObject(objectViewOf(b, info))
 	})
@@ -459,14 +460,14 @@ the same command then continues from there. If there is no such object, the stat
 }
 
 func (a *app) get(ctx context.Context, b stores.Bucket, key string, opts object.GetOptions, name string, given bool) error {
-	to, err := a.openTarget(name, given)
+	to, err := transfer.OpenTarget(a.Stdout, name, given)
 	if err != nil {
 		return err
 	}
-	defer to.discard()
+	defer to.Discard()
 	info, err := a.download(ctx, b, key, opts, to)
 	if err == nil {
-		err = to.commit()
+		err = to.Commit()
 	}
 	if err != nil {
 		return err
@@ -733,4 +734,21 @@ func (a *app) printListed(v objectView) error {
 	}
 	_, err := fmt.Fprintf(a.Stdout, "%d\t%s\t%s\t%s\n", v.Size, modified, printable.Text(v.Version), printable.Text(v.Key))
 	return err
+}
+
+// showing returns the options of a copy inside the store, with its progress shown on a
+// terminal.
+func (a *app) showing(o *object.WriteOptions, what string) *object.WriteOptions {
+	with := *o
+	var line *output.Bar
+	with.Progress = func(done, total int64) {
+		if line == nil {
+			line = a.Bar(what, total)
+		}
+		line.Set(done)
+		if done == total {
+			line.End()
+		}
+	}
+	return &with
 }

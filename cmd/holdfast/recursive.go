@@ -23,6 +23,7 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/internal/output"
 	"github.com/holdfast-go/holdfast/cmd/internal/printable"
 	"github.com/holdfast-go/holdfast/cmd/internal/stores"
+	"github.com/holdfast-go/holdfast/cmd/internal/transfer"
 	"github.com/holdfast-go/holdfast/internal/workerpool"
 	"github.com/holdfast-go/holdfast/object"
 	"github.com/holdfast-go/holdfast/store"
@@ -300,14 +301,13 @@ func (a *app) cpFiles(ctx context.Context, from string, dst *stores.ObjectURL, o
 	return a.withBucket(ctx, dst, func(ctx context.Context, b stores.Bucket) error {
 		return t.run(ctx, from, filesIn(ctx, root, "."), func(ctx context.Context, e treeEntry) (string, any, error) {
 			name := filepath.FromSlash(e.name)
-			f, err := openUntil(ctx, func() (*os.File, error) { return root.Open(name) })
-			src, err := (&source{name: filepath.Join(from, name)}).of(ctx, f, err, -1)
+			src, err := transfer.SourceOf(ctx, filepath.Join(from, name), -1, func() (*os.File, error) { return root.Open(name) })
 			if err != nil {
 				return "", nil, err
 			}
 			defer src.Close()
 			with := *opts
-			with.Length = max(src.size, 0)
+			with.Length = max(src.Size, 0)
 			info, err := a.upload(ctx, b, dst.Key+e.name, src, &with, nil)
 			return urlOf(b, dst.Key+e.name), objectViewOf(b, info), refusedWrite(b, err, dst.Key+e.name, &with)
 		})
@@ -355,14 +355,14 @@ func (a *app) cpObjectsToFiles(ctx context.Context, src *stores.ObjectURL, b sto
 		if err != nil {
 			return "", nil, err
 		}
-		file, err := targetIn(dir, shown)
+		file, err := transfer.TargetIn(dir, shown)
 		if err != nil {
 			return "", nil, err
 		}
-		defer file.discard()
+		defer file.Discard()
 		info, err := a.downloadFile(ctx, b, src.Key+e.name, "", file)
 		if err == nil {
-			err = file.commit()
+			err = file.Commit()
 		}
 		return shown, objectViewOf(b, info), err
 	})

@@ -130,7 +130,7 @@ func (r *report) write(result error) error {
 	enc := printable.JSON(r.file)
 	enc.SetIndent("", "  ")
 	err := enc.Encode(r)
-	return cmdline.Under(r.path, errors.Join(err, r.done(err == nil)))
+	return output.Under(r.path, errors.Join(err, r.done(err == nil)))
 }
 
 // resultOf returns the result of a run in one word. acquired says whether the run has acquired its

@@ -18,6 +18,7 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/internal/cmdline"
 	"github.com/holdfast-go/holdfast/cmd/internal/output"
 	"github.com/holdfast-go/holdfast/cmd/internal/stores"
+	"github.com/holdfast-go/holdfast/cmd/internal/transfer"
 	"github.com/holdfast-go/holdfast/object"
 	"github.com/holdfast-go/holdfast/object/membucket"
 	"github.com/holdfast-go/holdfast/store"
@@ -228,12 +229,12 @@ func TestPutGoesOn(t *testing.T) {
 			}
 			a := &app{Invocation: cmdline.Invocation{Access: stores.Access{Printer: output.Printer{Stdout: io.Discard, Stderr: io.Discard}}}}
 			put := func() error {
-				src, err := a.openSource(t.Context(), file, -1)
+				src, err := transfer.OpenSource(t.Context(), a.Stdin, file, -1)
 				if err != nil {
 					return err
 				}
 				defer src.Close()
-				_, err = a.upload(t.Context(), stores.Bucket{Client: client}, "k", src, &object.WriteOptions{Length: src.size}, nil)
+				_, err = a.upload(t.Context(), stores.Bucket{Client: client}, "k", src, &object.WriteOptions{Length: src.Size}, nil)
 				return err
 			}
 			stand.AddWhen(func(r awstest.Request) bool { return r.Op == "UploadPart" }, 3, 1, awstest.Fault{Status: 403, Code: "AccessDenied"})

@@ -13,6 +13,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/cmd/internal/output"
 	"github.com/holdfast-go/holdfast/cmd/internal/stores"
+	"github.com/holdfast-go/holdfast/cmd/internal/transfer"
 	"github.com/holdfast-go/holdfast/internal/safefile"
 	"github.com/holdfast-go/holdfast/object"
 	"github.com/holdfast-go/holdfast/store"
@@ -35,16 +36,16 @@ const maxUpload = 64 << 10
 // object.
 type rememberedUpload struct{ dir, name string }
 
-func rememberUpload(b stores.Bucket, key string, src *source, o *object.WriteOptions) (rememberedUpload, error) {
+func rememberUpload(b stores.Bucket, key string, src *transfer.Source, o *object.WriteOptions) (rememberedUpload, error) {
 	base, err := stores.DefaultDir()
 	if err != nil {
 		return rememberedUpload{}, err
 	}
-	path, err := filepath.Abs(src.name)
+	path, err := filepath.Abs(src.Name)
 	if err != nil {
 		return rememberedUpload{}, err
 	}
-	sum := sha256.Sum256(fmt.Appendf(nil, "%q %q %q %d %d %q %q %q %v", b.ID(), key, path, src.size, src.info.ModTime().UnixNano(), o.ContentType, o.Headers, o.Metadata, o.Fence))
+	sum := sha256.Sum256(fmt.Appendf(nil, "%q %q %q %d %d %q %q %q %v", b.ID(), key, path, src.Size, src.Info.ModTime().UnixNano(), o.ContentType, o.Headers, o.Metadata, o.Fence))
 	return rememberedUpload{filepath.Join(base, uploadsDir), hex.EncodeToString(sum[:])}, nil
 }
 
@@ -86,9 +87,9 @@ func (r rememberedUpload) forget() { _ = os.Remove(filepath.Join(r.dir, r.name))
 // upload puts a file. If the bucket uploads the file in parts, and the upload is
 // interrupted, the error says how to continue. If an earlier upload of this file was
 // interrupted, upload continues it.
-func (a *app) upload(ctx context.Context, b stores.Bucket, key string, src *source, o *object.WriteOptions, bar *output.Bar) (object.Info, error) {
+func (a *app) upload(ctx context.Context, b stores.Bucket, key string, src *transfer.Source, o *object.WriteOptions, bar *output.Bar) (object.Info, error) {
 	uploader, inParts := object.As[object.Uploader](b.Bucket())
-	if src.file == nil || src.size < keepFrom || !inParts {
+	if src.File == nil || src.Size < keepFrom || !inParts {
 		return b.Put(ctx, key, src.Reader, o)
 	}
 	r, err := rememberUpload(b, key, src, o)

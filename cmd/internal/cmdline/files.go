@@ -1,29 +1,19 @@
 package cmdline
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
 
 	"github.com/holdfast-go/holdfast/cmd/internal/exit"
+	"github.com/holdfast-go/holdfast/cmd/internal/output"
 	"github.com/holdfast-go/holdfast/internal/safefile"
 )
 
 // Unwritable is the error for a file that a flag names and that cannot be made. It is one of usage,
 // unless rights or room are missing.
 func Unwritable(what, path string, err error) error {
-	err = fmt.Errorf("%s: %w", what, Under(path, err))
+	err = fmt.Errorf("%s: %w", what, output.Under(path, err))
 	if exit.Status(err) == exit.Denied || safefile.Full(err) {
 		return err
 	}
 	return exit.With(exit.Usage, err)
-}
-
-// Under puts the name that a file is to get in the place of its temporary one.
-func Under(path string, err error) error {
-	var of *fs.PathError
-	if errors.As(err, &of) {
-		of.Path = path
-	}
-	return err
 }

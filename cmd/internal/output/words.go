@@ -1,7 +1,9 @@
 package output
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"strings"
 )
 
@@ -81,3 +83,12 @@ func (e *Worded) Error() string { return e.text }
 func (e *Worded) Unwrap() error { return e.err }
 
 func (e *Worded) Hints() []string { return e.hints }
+
+// Under puts the name that a file is to get in the place of its temporary one.
+func Under(path string, err error) error {
+	var of *fs.PathError
+	if errors.As(err, &of) {
+		of.Path = path
+	}
+	return err
+}

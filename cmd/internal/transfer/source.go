@@ -1,4 +1,6 @@
-package main
+// Package transfer opens what the commands about objects and items read from, and write to: files,
+// standard input and standard output.
+package transfer
 
 import (
 	"context"
@@ -9,54 +11,33 @@ import (
 	"os"
 
 	"github.com/holdfast-go/holdfast/cmd/internal/exit"
-	"github.com/holdfast-go/holdfast/cmd/internal/output"
-	"github.com/holdfast-go/holdfast/object"
 )
 
-// showing returns the options of a copy inside the store, with its progress shown on a
-// terminal.
-func (a *app) showing(o *object.WriteOptions, what string) *object.WriteOptions {
-	with := *o
-	var line *output.Bar
-	with.Progress = func(done, total int64) {
-		if line == nil {
-			line = a.Bar(what, total)
-		}
-		line.Set(done)
-		if done == total {
-			line.End()
-		}
-	}
-	return &with
-}
-
-// source is what put reads.
-type source struct {
+// Source is what put reads.
+type Source struct {
 	io.Reader
-	name string
-	size int64 // -1: not known
-	file *os.File
-	info fs.FileInfo
+	Name string
+	Size int64 // -1: not known
+	File *os.File
+	Info fs.FileInfo
 }
 
-// openSource opens what put reads: a file, or standard input for "-". The source must have
+// OpenSource opens what put reads: a file, or standard input for "-". The source must have
 // want bytes; a negative want means any number. The caller closes it.
-func (a *app) openSource(ctx context.Context, name string, want int64) (*source, error) {
-	s := &source{name: name, size: want}
-	if name == "-" {
-		s.name, s.Reader = "standard input", endWith(ctx, a.Stdin)
-		return s, nil
-	}
-	f, err := openUntil(ctx, func() (*os.File, error) { return os.Open(name) })
-	if name == "" {
+func OpenSource(ctx context.Context, stdin io.Reader, name string, want int64) (*Source, error) {
+	switch name {
+	case "":
 		return nil, exit.Usagef("the name of the file is empty")
+	case "-":
+		return &Source{Reader: endWith(ctx, stdin), Name: "standard input", Size: want}, nil
 	}
-	return s.of(ctx, f, err, want)
+	return SourceOf(ctx, name, want, func() (*os.File, error) { return os.Open(name) })
 }
 
-// of makes s a source of an opened file, or returns why it was not opened.
-func (s *source) of(ctx context.Context, f *os.File, err error, want int64) (*source, error) {
-	name := s.name
+// SourceOf is [OpenSource] for a file that open opens.
+func SourceOf(ctx context.Context, name string, want int64, open func() (*os.File, error)) (*Source, error) {
+	s := &Source{Name: name, Size: want}
+	f, err := openUntil(ctx, open)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, exit.With(exit.NotFound, err)
@@ -65,21 +46,21 @@ func (s *source) of(ctx context.Context, f *os.File, err error, want int64) (*so
 	case err != nil:
 		return nil, err
 	}
-	if s.info, err = f.Stat(); err != nil {
+	if s.Info, err = f.Stat(); err != nil {
 		f.Close()
 		return nil, err
 	}
-	s.file = f
-	switch mode := s.info.Mode(); {
+	s.File = f
+	switch mode := s.Info.Mode(); {
 	case mode.IsDir():
 		f.Close()
 		return nil, exit.Usagef("%s is a directory: put takes one file, or - for standard input; cp --recursive copies a directory", name)
 	case mode.IsRegular():
-		if want >= 0 && want != s.info.Size() {
+		if want >= 0 && want != s.Info.Size() {
 			f.Close()
-			return nil, exit.Usagef("%s has %d bytes, not %d", name, s.info.Size(), want)
+			return nil, exit.Usagef("%s has %d bytes, not %d", name, s.Info.Size(), want)
 		}
-		s.size = s.info.Size()
+		s.Size = s.Info.Size()
 		s.Reader = unchanged{f, s}
 	default: // a pipe
 		s.Reader = endWith(ctx, f)
@@ -111,7 +92,7 @@ func openUntil(ctx context.Context, open func() (*os.File, error)) (*os.File, er
 // read neither the old content nor the new one.
 type unchanged struct {
 	*os.File
-	of *source
+	of *Source
 }
 
 func (u unchanged) Read(p []byte) (int, error) {
@@ -123,8 +104,8 @@ func (u unchanged) Read(p []byte) (int, error) {
 	switch {
 	case err != nil:
 		return n, err
-	case now.Size() != u.of.info.Size() || !now.ModTime().Equal(u.of.info.ModTime()):
-		return n, fmt.Errorf("%s changed while put read it: start the put again when no program writes to the file", u.of.name)
+	case now.Size() != u.of.Info.Size() || !now.ModTime().Equal(u.of.Info.ModTime()):
+		return n, fmt.Errorf("%s changed while put read it: start the put again when no program writes to the file", u.of.Name)
 	}
 	return n, io.EOF
 }
@@ -134,11 +115,11 @@ func (u unchanged) WriteTo(w io.Writer) (int64, error) {
 	return io.Copy(w, struct{ io.Reader }{u})
 }
 
-func (s *source) Close() error {
-	if s.file == nil {
+func (s *Source) Close() error {
+	if s.File == nil {
 		return nil
 	}
-	return s.file.Close()
+	return s.File.Close()
 }
 
 // endWith returns a reader of r that ends when the context does. A read of r itself may
