@@ -57,7 +57,8 @@ has read.`,
 		Example: `  holdfast checkpoint advance orders 17 --event orders@17
   holdfast run ingest -- sh -c 'holdfast checkpoint advance orders 18 --fence $HOLDFAST_TOKEN'
   follow-orders | holdfast checkpoint advance orders -`,
-		Args: cobra.ExactArgs(2),
+		ValidArgsFunction: a.completeKey(f),
+		Args:              cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if args[1] == "-" {
 				if p.event != "" || p.data != "" {

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/holdfast-go/holdfast/cmd/internal/cmdline"
 	"github.com/holdfast-go/holdfast/cmd/internal/exit"
@@ -24,8 +23,9 @@ const (
 )
 
 // addOnAsk adds the flag of commands that run a child under a lock.
-func (f *runFlags) addOnAsk(flags *pflag.FlagSet) {
-	flags.StringVar(&f.onAsk, "on-ask", askTerm, "answer to \"holdfast ask\": term (stop COMMAND) or refuse")
+func (f *runFlags) addOnAsk(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.onAsk, "on-ask", askTerm, "answer to \"holdfast ask\": term (stop COMMAND) or refuse")
+	cmdline.CompleteFlag(cmd, "on-ask", askTerm, askRefuse)
 }
 
 func (f *runFlags) checkOnAsk() error {
@@ -143,6 +143,7 @@ that lock, because it would wait for itself. If the lock is free, the status is 
 no such lock, the status is 66. "holdfast break" ends the work of a holder that does not react.`,
 		Example: `  holdfast ask nightly --reason "maintenance at ten"
   holdfast ask deploy --wait 5m; holdfast run deploy --wait 1m -- ./deploy.sh   # also if the lock is free`,
+		ValidArgsFunction: cmdline.CompleteFirst(a.CompleteStored(a.lockNames)),
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 2 && args[1] != "" {
 				flag := "reason"

@@ -45,7 +45,8 @@ damaged record of a lock, and keeps a copy of that record.`,
   holdfast break nightly --token 1795220270042317
   holdfast break nightly --token 1795220270042317 --now   # only if the holder is certainly dead
   holdfast break nightly --unreadable --now               # only if no holder of the lock lives`,
-		Args: cobra.ExactArgs(1),
+		ValidArgsFunction: cmdline.CompleteFirst(a.CompleteStored(a.lockNames)),
+		Args:              cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if unreadable {
 				if token != 0 || !now {

@@ -216,7 +216,8 @@ func (a *app) checkpointGet(f *checkpointFlags) *cobra.Command {
 		Long:  `Print the sequence of a checkpoint. The status is 66 if there is none.`,
 		Example: `  holdfast checkpoint get orders
   holdfast checkpoint get orders --json | jq -r .event_id`,
-		Args: cobra.ExactArgs(1),
+		ValidArgsFunction: a.completeKey(f),
+		Args:              cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withCheckpoints(cmd.Context(), f, func(ctx context.Context, k checkpoint.Store) error {
 				c, err := k.Get(ctx, args[0], nil)
@@ -275,7 +276,8 @@ read the checkpoint before the reset must read it again before the worker can sa
 On a terminal reset first shows the change, and asks for confirmation.`,
 		Example: `  holdfast checkpoint reset orders 10
   holdfast checkpoint reset orders 10 --expect 17   # status 73 if the sequence is not 17`,
-		Args: cobra.ExactArgs(2),
+		ValidArgsFunction: a.completeKey(f),
+		Args:              cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			sequence, err := parseSequence(args[1])
 			if err != nil {
@@ -310,10 +312,11 @@ On a terminal reset first shows the change, and asks for confirmation.`,
 func (a *app) checkpointRemove(f *checkpointFlags) *cobra.Command {
 	c := &changeFlags{}
 	cmd := &cobra.Command{
-		Use:     "rm KEY",
-		Short:   "Delete a checkpoint",
-		Example: `  holdfast checkpoint rm orders --expect 17`,
-		Args:    cobra.ExactArgs(1),
+		Use:               "rm KEY",
+		Short:             "Delete a checkpoint",
+		Example:           `  holdfast checkpoint rm orders --expect 17`,
+		ValidArgsFunction: a.completeKey(f),
+		Args:              cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			opts, err := c.options()
 			if err != nil {
@@ -413,10 +416,11 @@ func (a *app) checkpoints(ctx context.Context, k checkpoint.Store, args []string
 
 func (a *app) checkpointWatch(f *checkpointFlags) *cobra.Command {
 	return &cobra.Command{
-		Use:     "watch KEY",
-		Short:   "Print a checkpoint, and each change to it",
-		Example: `  holdfast checkpoint watch orders --json`,
-		Args:    cobra.ExactArgs(1),
+		Use:               "watch KEY",
+		Short:             "Print a checkpoint, and each change to it",
+		Example:           `  holdfast checkpoint watch orders --json`,
+		ValidArgsFunction: a.completeKey(f),
+		Args:              cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx, stop := cmdline.UntilSignal(cmd.Context())
 			defer stop()
@@ -454,4 +458,18 @@ func (a *app) printLine(v checkpointView) error {
 		return a.printCheckpoint(v)
 	}
 	return printable.JSON(a.Stdout).Encode(v)
+}
+
+// completeKey offers the keys of checkpoints for the first argument.
+func (a *app) completeKey(f *checkpointFlags) cobra.CompletionFunc {
+	return cmdline.CompleteFirst(a.CompleteStored(func(ctx context.Context, yield func(string) bool) error {
+		return a.withCheckpoints(ctx, f, func(ctx context.Context, k checkpoint.Store) error {
+			for c, err := range k.List(ctx, "") {
+				if err != nil || !yield(c.Key) {
+					return err
+				}
+			}
+			return nil
+		})
+	}))
 }

@@ -114,7 +114,8 @@ again, and append again. Without --expect, append always writes after the last e
 Status 74: the reply of the store was lost. append may have written the entry, or not.`,
 		Example: `  holdfast commit-log append s3://bucket/commits commit.json --expect 17
   echo '{"add":"data/7.parquet"}' | holdfast commit-log append file:/srv/table/log -`,
-		Args: cobra.ExactArgs(2),
+		ValidArgsFunction: cmdline.CompleteAt(objectURLs, 0),
+		Args:              cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if cmdline.EmptyFlag(cmd.Flags(), "expect") {
 				return exit.Usagef("--expect is empty: give the number of the last entry, or 0 for an empty log")
@@ -223,7 +224,8 @@ If the log does not exist, read prints nothing. If "commit-log trim" has removed
 --from, the status is 73.`,
 		Example: `  holdfast commit-log read s3://bucket/commits --from 17
   holdfast commit-log read file:/srv/table/log --follow --json | jq -r .data`,
-		Args: cobra.ExactArgs(1),
+		ValidArgsFunction: cmdline.CompleteFirst(objectURLs),
+		Args:              cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if cmdline.EmptyFlag(cmd.Flags(), "from") {
 				return exit.Usagef("--from is empty: give the number of an entry, or remove the flag to begin with the first entry")
@@ -276,10 +278,11 @@ func (a *app) printBody(log string, e object.LogEntry) error {
 
 func (a *app) logLatest() *cobra.Command {
 	return &cobra.Command{
-		Use:     "latest URL",
-		Short:   "Print the number of the last entry, or 0 if the log is empty",
-		Example: `  last=$(holdfast commit-log latest s3://bucket/commits)`,
-		Args:    cobra.ExactArgs(1),
+		Use:               "latest URL",
+		Short:             "Print the number of the last entry, or 0 if the log is empty",
+		Example:           `  last=$(holdfast commit-log latest s3://bucket/commits)`,
+		ValidArgsFunction: cmdline.CompleteFirst(objectURLs),
+		Args:              cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withLog(cmd.Context(), args[0], func(ctx context.Context, l *object.Log, name string) error {
 				e, err := l.Latest(ctx)
@@ -301,8 +304,9 @@ func (a *app) logTrim() *cobra.Command {
 
 Other programs can append and read during a trim. A program that reads a removed entry gets an
 error. If you interrupt trim, the next trim finishes the work.`,
-		Example: `  holdfast commit-log trim s3://bucket/commits --before 1000`,
-		Args:    cobra.ExactArgs(1),
+		Example:           `  holdfast commit-log trim s3://bucket/commits --before 1000`,
+		ValidArgsFunction: cmdline.CompleteFirst(objectURLs),
+		Args:              cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if below == 0 {
 				return exit.Usagef("--before N is missing: trim removes all entries before entry N")

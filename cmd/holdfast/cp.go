@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/holdfast-go/holdfast/cmd/internal/cmdline"
 	"github.com/holdfast-go/holdfast/cmd/internal/exit"
 	"github.com/holdfast-go/holdfast/cmd/internal/stores"
 	"github.com/holdfast-go/holdfast/object"
@@ -42,7 +43,8 @@ if it finds one.`,
   holdfast object cp s3://bucket/a s3://bucket/b --if-absent
   holdfast object cp --recursive site s3://bucket/www --cache-control max-age=3600
   holdfast object cp --recursive s3://bucket/reports file:/srv/backup/reports`,
-		Args: cobra.ExactArgs(2),
+		ValidArgsFunction: cmdline.CompleteAt(objectURLs, 0, 1),
+		Args:              cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			from, err := localName(args[0])
 			if err != nil {

@@ -76,7 +76,8 @@ the lease of that handle has ended.`,
 
   # a background process renews the lock until this script ends
   handle=$(holdfast lock deploy --renew-until $$)`,
-		Args: cobra.ExactArgs(1),
+		ValidArgsFunction: a.CompleteStored(a.lockNames),
+		Args:              cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := f.check(args, []string{"lock"}); err != nil {
 				return err

@@ -68,6 +68,7 @@ of hold, one JSON object per line. See docs/json.md and examples/hold.`,
 
   # many locks: {"command":"acquire","id":"a","lock":"jobs/a"}
   holdfast hold --commands`,
+		ValidArgsFunction: a.CompleteStored(a.lockNames),
 		Args: func(cmd *cobra.Command, args []string) error {
 			if lines && len(args) > 0 {
 				return exit.Usagef("with --commands, hold reads the names of locks from its input, not from the command line")

@@ -34,10 +34,12 @@ type itemFlags struct {
 	adopt, remove, young        bool
 }
 
-func (f *itemFlags) add(flags *pflag.FlagSet) {
+func (f *itemFlags) add(cmd *cobra.Command) {
+	flags := cmd.Flags()
 	flags.StringVar(&f.table, "table", "", "table of the items: "+stores.TableForms())
 	flags.StringVar(&f.bucket, "bucket", "", "bucket of the large attributes: s3://BUCKET/PREFIX or file:DIR")
 	flags.StringVar(&f.layout, "layout", layoutOwn, "format of object names and references: holdfast or pynamodb_mate")
+	cmdline.CompleteFlag(cmd, "layout", layoutOwn, layoutMate)
 	flags.StringVar(&f.base, "reference-base", "", "name of the bucket in references (default: the URL of the bucket); give the same name to all programs")
 	flags.DurationVar(&f.orphanAge, "orphan-age", 0, "age at which an unreferenced object may be removed, at least 1h (default: the value that item init stored in the table, or 24h)")
 }
@@ -392,7 +394,7 @@ later. --remove-superseded removes them at once.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return a.itemsWrite(cmd, f, w, args[0]) },
 	}
-	f.add(cmd.Flags())
+	f.add(cmd)
 	f.writes(cmd.Flags())
 	w.add(cmd.Flags())
 	return cmd
@@ -707,7 +709,7 @@ does not exist, the status is 78.`,
 			})
 		},
 	}
-	f.add(cmd.Flags())
+	f.add(cmd)
 	cmd.Flags().StringVar(&attr, "attr", "", "read the large attribute `NAME`")
 	cmd.Flags().StringVarP(&output, "output", "o", "", "write the large attribute to `FILE` (default: standard output)")
 	cmd.Flags().BoolVar(&typed, "dynamodb-json", false, `print attributes with DynamoDB's types: {"n":{"N":"7"}}`)
@@ -792,7 +794,7 @@ If the item does not exist, the status is 0. With --if-exists it is 66.`,
 			})
 		},
 	}
-	f.add(cmd.Flags())
+	f.add(cmd)
 	f.writes(cmd.Flags())
 	cmd.Flags().BoolVar(&ifExists, "if-exists", false, "end with status 66 if the item does not exist")
 	return cmd
@@ -835,7 +837,7 @@ If items are damaged, ls prints their keys at the end, and the status is 78.`,
 			})
 		},
 	}
-	f.add(cmd.Flags())
+	f.add(cmd)
 	cmd.Flags().BoolVar(&typed, "dynamodb-json", false, `print attributes with DynamoDB's types: {"n":{"N":"7"}}`)
 	return cmd
 }

@@ -98,7 +98,7 @@ table, never for a copy. Set --orphan-age to twice the longest time of a put, or
 			return a.itemsMake(cmd, f, p, s, change)
 		},
 	}
-	f.add(cmd.Flags())
+	f.add(cmd)
 	cmd.Flags().StringVar(&partition, "partition", "pk", "partition key: `NAME` for a text, NAME:number for a number")
 	cmd.Flags().StringVar(&sort, "sort", "", "sort key: `NAME` for a text, NAME:number for a number (default: no sort key)")
 	cmd.Flags().BoolVar(&change, "change-orphan-age", false, "change the orphan age of an existing table to --orphan-age")

@@ -194,7 +194,7 @@ removes objects of that layout only in a bucket with versions, or with --no-othe
 			return a.withItems(cmd, f, false, func(ctx context.Context, s items) error { return a.sweepItems(ctx, s, f, p, o) })
 		},
 	}
-	f.add(cmd.Flags())
+	f.add(cmd)
 	p.add(cmd.Flags())
 	flags := cmd.Flags()
 	flags.BoolVar(&o.DryRun, "dry-run", false, "print what would be removed, and remove nothing")
@@ -317,7 +317,7 @@ problem, the status is 78.`,
 			return a.withItems(cmd, f, false, func(ctx context.Context, s items) error { return a.verifyItems(ctx, s, f, p, o) })
 		},
 	}
-	f.add(cmd.Flags())
+	f.add(cmd)
 	p.add(cmd.Flags())
 	cmd.Flags().BoolVar(&o.Quick, "quick", false, "check only that each object exists and has the right size")
 	return cmd

@@ -43,6 +43,7 @@ waits. If the store has never answered, lead ends with status 69 after 30 second
 See also holdfast help: processes, sharing (--fair), leases, exit-status.`,
 		Example: `  holdfast lead scheduler --value "$(hostname):8080" -- ./scheduler
   holdfast leader scheduler`,
+		ValidArgsFunction: a.BeforeDash(a.CompleteStored(a.lockNames)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			dash := cmd.ArgsLenAtDash()
 			switch {
@@ -69,7 +70,7 @@ See also holdfast help: processes, sharing (--fair), leases, exit-status.`,
 	}
 	flags := cmd.Flags()
 	f.leaseFlags.add(flags)
-	f.addOnAsk(flags)
+	f.addOnAsk(cmd)
 	flags.BoolVar(&f.shared.Fair, "fair", false, "wait in the queue of the lock: candidates with --fair lead in the order of their arrival")
 	flags.StringVar(&value, "value", "", "text that \"holdfast leader\" prints while this process leads, at most 32,768 bytes")
 	flags.BoolVar(&f.killGroup, "kill-group", false, "when COMMAND has ended, stop all other processes of its process group")
@@ -242,7 +243,8 @@ With --watch, leader prints each change until you stop the command. Each line ha
 token, the value and the holder. If there is no leader, or its lease has expired, a line says so.`,
 		Example: `  curl "http://$(holdfast leader scheduler)/status"
   holdfast leader scheduler --watch --json | jq -r .value`,
-		Args: cobra.ExactArgs(1),
+		ValidArgsFunction: cmdline.CompleteFirst(a.CompleteStored(a.lockNames)),
+		Args:              cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.leader(cmd.Context(), args[0], watch)
 		},

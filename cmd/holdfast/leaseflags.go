@@ -145,3 +145,18 @@ func flush(client *lease.Client) {
 	defer cancel()
 	_ = client.FlushEvents(ctx)
 }
+
+// lockNames calls yield with the names of all locks, until it returns false.
+func (a *app) lockNames(ctx context.Context, yield func(string) bool) error {
+	client, st, err := a.client(ctx, a.StoreURL, &leaseFlags{})
+	if err != nil {
+		return err
+	}
+	defer clients{openClient{client, st}}.close(ctx)
+	for name, err := range client.List(ctx, "") {
+		if err != nil || !yield(name) {
+			return err
+		}
+	}
+	return nil
+}

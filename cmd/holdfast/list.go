@@ -292,7 +292,8 @@ locks.
 
 On a terminal ls cuts lines to the width of the terminal. "holdfast help leases" explains the
 states, such as "held (dead)" and "expired?". "holdfast object ls" lists objects.`,
-		Args: cobra.MaximumNArgs(1),
+		ValidArgsFunction: cmdline.CompleteFirst(a.CompleteStored(a.lockNames)),
+		Args:              cobra.MaximumNArgs(1),
 		Example: `  holdfast ls
   holdfast ls jobs --state held
   holdfast ls --json | jq '.[] | select(.liveness == "dead")'`,
@@ -315,6 +316,7 @@ states, such as "held (dead)" and "expired?". "holdfast object ls" lists objects
 	f.addClockDrift(cmd.Flags())
 	cmd.Flags().BoolVarP(&all, "all", "a", false, "also list all free locks")
 	cmd.Flags().StringVar(&state, "state", "", "list only locks in this state: held, shared, free, broken or unreadable")
+	cmdline.CompleteFlag(cmd, "state", "held", "shared", "free", "broken", "unreadable")
 	return cmd
 }
 
@@ -562,7 +564,8 @@ that use the lock.
 If no holder has ever taken the lock, or if "sweep" has removed its record, the status is 66.`,
 		Example: `  holdfast show nightly
   holdfast show nightly --json | jq .token`,
-		Args: cobra.ExactArgs(1),
+		ValidArgsFunction: cmdline.CompleteFirst(a.CompleteStored(a.lockNames)),
+		Args:              cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.show(cmd.Context(), f, args[0])
 		},

@@ -4,6 +4,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-go/holdfast/cmd/internal/cmdline"
+	"github.com/holdfast-go/holdfast/cmd/internal/stores"
 )
 
 // objectCommand is the group of the commands on objects. The two that are used most, put and get,
@@ -25,4 +26,9 @@ object is the URL of the bucket and the key of the object: s3://BUCKET/KEY or fi
 	put.GroupID, get.GroupID = "", "" // they are groups of the root command
 	cmd.AddCommand(put, get, a.objectLs(), a.objectStat(), a.objectCp(), a.objectMv(), a.objectRm(), a.objectFence(), a.objectSweep(), a.objectReservations())
 	return cmd
+}
+
+// objectURLs offers the beginnings of the URLs of objects.
+func objectURLs(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	return stores.Beginnings(true), cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
 }

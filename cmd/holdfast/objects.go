@@ -329,7 +329,8 @@ Status 74: the reply of the store was lost. put may have written the object, or 
   holdfast put state.json file:/srv/shared/state.json --if-match "$version"
   pg_dump shop | holdfast put - s3://bucket/dumps/shop.sql
   holdfast run deploy -- sh -c 'holdfast put m.json s3://bucket/m.json --fence $HOLDFAST_TOKEN'`,
-		Args: cobra.ExactArgs(2),
+		ValidArgsFunction: cmdline.CompleteAt(objectURLs, 1),
+		Args:              cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if cmd.Flags().Changed("size") && size < 1 {
 				return exit.Usagef("--size must be a number of bytes, at least 1")
@@ -429,7 +430,8 @@ the same command then continues from there. If there is no such object, the stat
 		Example: `  holdfast get s3://bucket/reports/today.pdf today.pdf
   holdfast get file:/srv/shared/state.json | jq .
   holdfast get s3://bucket/log --offset 1000000 --length 1000 -`,
-		Args: cobra.RangeArgs(1, 2),
+		ValidArgsFunction: cmdline.CompleteAt(objectURLs, 0),
+		Args:              cobra.RangeArgs(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			name := ""
 			if len(args) > 1 {
@@ -491,7 +493,8 @@ On a server that is not Amazon's, stat tests the conditions once a week, with ob
 .holdfast/probe in the bucket. If there is no such object, the status is 66.`,
 		Example: `  holdfast object stat s3://bucket/reports/today.pdf
   version=$(holdfast object stat --version-only file:/srv/shared/state.json)`,
-		Args: cobra.ExactArgs(1),
+		ValidArgsFunction: cmdline.CompleteAt(objectURLs, 0),
+		Args:              cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withObject(cmd.Context(), args[0], false, func(ctx context.Context, b stores.Bucket, key string) error {
 				info, err := b.Stat(ctx, key)
@@ -561,8 +564,9 @@ If several programs rename one object to different names, at most one succeeds. 
 with status 73. A small object below .holdfast/rename/ names the winner. If mv is killed during a
 rename, only a rename to the same new name can continue it. Renames to other names are refused for
 one minute, plus one second for each MiB of the object.`,
-		Example: `  holdfast object mv s3://bucket/upload.tmp s3://bucket/upload --if-absent`,
-		Args:    cobra.ExactArgs(2),
+		Example:           `  holdfast object mv s3://bucket/upload.tmp s3://bucket/upload --if-absent`,
+		ValidArgsFunction: cmdline.CompleteAt(objectURLs, 0, 1),
+		Args:              cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withTwo(cmd, args, false, f, func(ctx context.Context, src, dst *stores.ObjectURL, from, to stores.Bucket, opts *object.WriteOptions) error {
 				if from.ID() != to.ID() {
@@ -679,8 +683,9 @@ Readers do not see the mark.
 fence needs a store that never uses a version twice: a directory, or a bucket with an index
 (index=self). For other buckets the status is 78. If the object carries a higher token, the status
 is 76.`,
-		Example: `  holdfast run deploy -- sh -c 'holdfast object fence file:/srv/shared/state.json --fence $HOLDFAST_TOKEN && ./deploy.sh'`,
-		Args:    cobra.ExactArgs(1),
+		Example:           `  holdfast run deploy -- sh -c 'holdfast object fence file:/srv/shared/state.json --fence $HOLDFAST_TOKEN && ./deploy.sh'`,
+		ValidArgsFunction: cmdline.CompleteFirst(objectURLs),
+		Args:              cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			opts, err := f.options(cmd.Flags())
 			if err != nil {
@@ -714,7 +719,8 @@ Without --recursive, ls lists one level. A key that ends with a slash, such as r
 represents all objects below it.`,
 		Example: `  holdfast object ls s3://bucket/reports/
   holdfast object ls --recursive file:/srv/shared --json | jq -r .version`,
-		Args: cobra.ExactArgs(1),
+		ValidArgsFunction: cmdline.CompleteAt(objectURLs, 0),
+		Args:              cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.lsObjects(cmd.Context(), args[0], recursive)
 		},

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/holdfast-go/holdfast/cmd/internal/cmdline"
 	"github.com/holdfast-go/holdfast/cmd/internal/exit"
 	"github.com/holdfast-go/holdfast/cmd/internal/output"
 	"github.com/holdfast-go/holdfast/cmd/internal/printable"
@@ -64,7 +65,8 @@ sweep refuses a whole bucket without --all.`,
 		Example: `  holdfast object sweep s3://bucket/backups/ --dry-run
   holdfast object sweep s3://bucket/backups/ --older-than 6h
   holdfast object sweep file:/srv/shared`,
-		Args: cobra.ExactArgs(1),
+		ValidArgsFunction: cmdline.CompleteAt(objectURLs, 0),
+		Args:              cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if cmd.Flags().Changed("older-than") && age < object.MinUploadAge {
 				return exit.Usagef("--older-than is %v; it must be at least %v, because a program may still be working on a younger upload", age, object.MinUploadAge)

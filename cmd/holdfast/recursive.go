@@ -410,7 +410,8 @@ For a whole bucket add --all. If the bucket also contains locks, rm removes the 
 		Example: `  holdfast object rm s3://bucket/reports/today.pdf
   holdfast object rm file:/srv/shared/state.json --if-match "$version"
   holdfast object rm --recursive s3://bucket/reports/2024 --dry-run`,
-		Args: cobra.ExactArgs(1),
+		ValidArgsFunction: cmdline.CompleteAt(objectURLs, 0),
+		Args:              cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			opts, err := f.options(cmd.Flags())
 			switch {

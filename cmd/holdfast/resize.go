@@ -22,7 +22,8 @@ If you add slots, waiting runs with --fair get the new slots at once. If a later
 with another number, that run ends with status 73.
 
 If there is no such lock, the status is 66. If the lock is not a semaphore, the status is 73.`,
-		Example: `  holdfast resize downloads --slots 8`,
+		Example:           `  holdfast resize downloads --slots 8`,
+		ValidArgsFunction: cmdline.CompleteFirst(a.CompleteStored(a.lockNames)),
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 2 && args[1] != "" && slots == 0 {
 				return cmdline.MissingFlag(cmd, "slots", args[0], args[1])

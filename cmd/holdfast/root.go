@@ -112,6 +112,7 @@ func (a *app) command() *cobra.Command {
 	root.SetVersionTemplate("{{.Version}}\n")
 	flags := root.PersistentFlags()
 	flags.StringVar(&a.StoreURL, "store", "", "URL or name of the store, such as s3://BUCKET/PREFIX (see holdfast help stores)")
+	cmdline.CompleteStore(root, "store")
 	flags.BoolVar(&a.JSON, "json", false, "print results as JSON; also print messages and errors as JSON on stderr, one object per line")
 	flags.BoolVarP(&a.Quiet, "quiet", "q", false, "print only results and errors; also omit the error that another holder has the lock")
 	flags.BoolVarP(&a.Verbose, "verbose", "v", false, "also print each event of a lease, such as a renewal")
@@ -130,7 +131,6 @@ func (a *app) command() *cobra.Command {
 	root.AddCommand(a.topicCommands(root)...)
 	a.refuseUnknownHelp(root)
 	cmdline.ExplainArguments(root)
-	a.addCompletions(root)
 	return root
 }
 

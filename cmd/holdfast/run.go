@@ -75,6 +75,7 @@ See also holdfast help: processes, once-per, sharing, hooks, leases, exit-status
   holdfast run -n report -- python3 report.py      # end at once if report already runs
   holdfast run report --once-per day -- ./report.sh        # once a day, even if three hosts start it
   holdfast run -n hourly --min-interval 50m -- ./job.sh`,
+		ValidArgsFunction: a.BeforeDash(a.CompleteStored(a.lockNames)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			dash := cmd.ArgsLenAtDash()
 			if dash < 0 {
@@ -102,12 +103,15 @@ See also holdfast help: processes, once-per, sharing, hooks, leases, exit-status
 	flags.BoolVar(&f.waitGroup, "wait-group", false, "hold the lock until all processes in the process group of COMMAND have ended (not on Windows)")
 	flags.BoolVar(&f.killGroup, "kill-group", false, "when COMMAND has ended, stop all other processes of its process group")
 	flags.StringVar(&f.onLost, "on-lost", "kill", "action after a loss: kill (stop COMMAND), warn (only print a warning), or the path of a program (start it and stop COMMAND)")
-	f.addOnAsk(flags)
+	f.addOnAsk(cmd)
 	flags.StringVar(&f.hooks.acquire, "on-acquire", "", "program to start when run has taken the lock, before COMMAND (see holdfast help hooks)")
 	flags.StringVar(&f.hooks.release, "on-release", "", "program to start when run has released the lock")
 	flags.StringVar(&f.metrics, "metrics", "", "add this run to the counters in `FILE` (*.prom) for the node exporter of Prometheus")
 	flags.StringArrayVar(&f.also, "also-store", nil, "also take the same locks in the store with this `URL`")
 	flags.StringVar(&f.report, "report", "", "write the result of the run to `FILE`, as JSON")
+	cmdline.CompleteFlag(cmd, "on-lost", "kill", "warn")
+	cmdline.CompleteFlag(cmd, "once-per", "hour", "day", "week", "month", "year")
+	cmdline.CompleteStore(cmd, "also-store")
 	return cmd
 }
 

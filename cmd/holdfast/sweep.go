@@ -51,7 +51,8 @@ sweep removes tombstones. Other stores keep them, because no version may be used
 also removes the test data of a "bench" or "doctor" that was killed.`,
 		Example: `  holdfast sweep --older-than 720h --dry-run
   holdfast sweep build --older-than 24h`,
-		Args: cobra.MaximumNArgs(1),
+		ValidArgsFunction: cmdline.CompleteFirst(a.CompleteStored(a.lockNames)),
+		Args:              cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			prefix := ""
 			if len(args) > 0 {

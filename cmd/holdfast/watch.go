@@ -42,7 +42,8 @@ watch first prints the present state. A state that lasts only a moment can be mi
 output. With --json each change is one object on one line.`,
 		Example: `  holdfast watch                      # all locks of the store
   holdfast watch jobs/ --json | jq -r 'select(.state == "broken") | .name'`,
-		Args: cobra.MaximumNArgs(1),
+		ValidArgsFunction: cmdline.CompleteFirst(a.CompleteStored(a.lockNames)),
+		Args:              cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			prefix := ""
 			if len(args) > 0 {

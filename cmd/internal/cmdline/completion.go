@@ -2,9 +2,6 @@ package cmdline
 
 import (
 	"context"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -13,7 +10,6 @@ import (
 
 	"github.com/holdfast-go/holdfast/cmd/internal/printable"
 	"github.com/holdfast-go/holdfast/cmd/internal/stores"
-	"github.com/holdfast-go/holdfast/internal/safefile"
 )
 
 const (
@@ -21,10 +17,8 @@ const (
 	completeAtMost = 200
 )
 
-type Completion = func(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective)
-
 // CompleteAt offers completions for the arguments at these places, and files for the others.
-func CompleteAt(f Completion, places ...int) Completion {
+func CompleteAt(f cobra.CompletionFunc, places ...int) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
 		if !slices.Contains(places, len(args)) {
 			return nil, cobra.ShellCompDirectiveDefault
@@ -34,7 +28,7 @@ func CompleteAt(f Completion, places ...int) Completion {
 }
 
 // CompleteFirst offers completions for the first argument only.
-func CompleteFirst(f Completion) Completion {
+func CompleteFirst(f cobra.CompletionFunc) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
 		if len(args) > 0 {
 			return nil, cobra.ShellCompDirectiveNoFileComp
@@ -43,51 +37,37 @@ func CompleteFirst(f Completion) Completion {
 	}
 }
 
-// BeforeDash offers completions before --, and then what a shell offers for another command:
-// commands for the first word, files for the others.
-func (a *Invocation) BeforeDash(f Completion) Completion {
+// BeforeDash offers completions before --, and files after it.
+func (a *Invocation) BeforeDash(f cobra.CompletionFunc) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
-		// Not ArgsLenAtDash: cobra adds a dash of its own when it completes.
-		dash := slices.Index(a.Args, "--")
-		switch {
-		case dash < 0:
-			return f(cmd, args, begun)
-		case dash == len(a.Args)-2: // the last argument is what is begun
-			return commands(begun), cobra.ShellCompDirectiveDefault
+		if slices.Contains(a.Args, "--") { // not ArgsLenAtDash: cobra adds a dash of its own when it completes
+			return nil, cobra.ShellCompDirectiveDefault
 		}
-		return nil, cobra.ShellCompDirectiveDefault
+		return f(cmd, args, begun)
 	}
 }
 
-// commands returns the programs in the directories of PATH whose names begin so. Where there
-// are none, and after a slash, the shell offers files.
-func commands(begun string) (found []string) {
-	if strings.ContainsRune(begun, filepath.Separator) {
-		return nil
+// CompleteFlag defines what the shell offers as the value of a flag.
+func CompleteFlag(cmd *cobra.Command, flag string, values ...string) {
+	completeFlag(cmd, flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
+}
+
+// CompleteStore offers the beginnings of the URLs of stores as the value of a flag.
+func CompleteStore(cmd *cobra.Command, flag string) {
+	completeFlag(cmd, flag, func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+		return stores.Beginnings(false), cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+	})
+}
+
+func completeFlag(cmd *cobra.Command, flag string, f cobra.CompletionFunc) {
+	if err := cmd.RegisterFlagCompletionFunc(flag, f); err != nil {
+		panic(err) // the flag does not exist
 	}
-	const atMost = 10000 // names in a directory
-	for _, dir := range filepath.SplitList(os.Getenv("PATH")) {
-		root, err := os.OpenRoot(dir)
-		if err != nil {
-			continue
-		}
-		_ = safefile.EachName(root, ".", atMost, func(name string) {
-			if !strings.HasPrefix(name, begun) || printable.Text(name) != name {
-				return
-			}
-			if _, err := exec.LookPath(filepath.Join(root.Name(), name)); err == nil {
-				found = append(found, name)
-			}
-		})
-		root.Close()
-	}
-	slices.Sort(found)
-	return slices.Compact(found)
 }
 
 // CompleteStored offers those of the names that begin with the typed text. A store that
 // does not answer soon, or refuses, offers nothing.
-func (a *Invocation) CompleteStored(names func(context.Context, *cobra.Command, func(name string) bool) error) Completion {
+func (a *Invocation) CompleteStored(names func(context.Context, func(name string) bool) error) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
 		a.Makes, a.OnlyReads = stores.MakesNone, true
 		a.Quiet, a.StoreGiven, a.StoreEmpty = true, false, EmptyFlag(cmd.Flags(), "store")
@@ -98,7 +78,7 @@ func (a *Invocation) CompleteStored(names func(context.Context, *cobra.Command, 
 		ctx, cancel := context.WithTimeout(cmd.Context(), completeWithin)
 		defer cancel()
 		var found []string
-		_ = names(ctx, cmd, func(name string) bool {
+		_ = names(ctx, func(name string) bool {
 			if strings.HasPrefix(name, begun) && printable.Text(name) == name && !slices.Contains(args, name) {
 				found = append(found, name)
 			}
