@@ -16,6 +16,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/cmd/internal/cmdline"
 	"github.com/holdfast-go/holdfast/cmd/internal/exit"
+	"github.com/holdfast-go/holdfast/cmd/internal/items"
 	"github.com/holdfast-go/holdfast/cmd/internal/output"
 	"github.com/holdfast-go/holdfast/cmd/internal/stores"
 	"github.com/holdfast-go/holdfast/lease"
@@ -170,7 +171,7 @@ func (a *app) makers() map[string]func() *cobra.Command {
 	return map[string]func() *cobra.Command{
 		"run": a.runCommand, "hold": a.holdCommand, "lock": a.lockCommand, "renew": a.renewCommand, "unlock": a.unlockCommand,
 		"ls": a.lsCommand, "show": a.showCommand, "watch": a.watchCommand, "ask": a.askCommand, "lead": a.leadCommand, "leader": a.leaderCommand, "resize": a.resizeCommand, "break": a.breakCommand, "sweep": a.sweepCommand,
-		"put": a.putCommand, "get": a.getCommand, "object": a.objectCommand, "commit-log": a.commitLogCommand, "item": a.itemCommand,
+		"put": a.putCommand, "get": a.getCommand, "object": a.objectCommand, "commit-log": a.commitLogCommand, "item": func() *cobra.Command { return items.Command(&a.Invocation) },
 		"checkpoint": a.checkpointCommand, "init": a.initCommand, "doctor": a.doctorCommand, "bench": a.benchCommand, "version": a.versionCommand,
 	}
 }

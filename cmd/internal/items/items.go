@@ -1,4 +1,4 @@
-package main
+package items
 
 import (
 	"context"
@@ -58,7 +58,7 @@ type items struct {
 // withItems opens the table and the bucket that the flags name, calls do with a context
 // that a signal ends, and closes them. With makes, the bucket may be made if it is a
 // directory.
-func (a *app) withItems(cmd *cobra.Command, f *itemFlags, makes bool, do func(context.Context, items) error) error {
+func (a *access) withItems(cmd *cobra.Command, f *itemFlags, makes bool, do func(context.Context, items) error) error {
 	opts, err := f.options(cmd.Flags(), a)
 	if err != nil {
 		return err
@@ -116,7 +116,7 @@ func inWords(err error) error {
 	return err
 }
 
-func (f *itemFlags) options(flags *pflag.FlagSet, a *app) (*largeitem.Options, error) {
+func (f *itemFlags) options(flags *pflag.FlagSet, a *access) (*largeitem.Options, error) {
 	o := &largeitem.Options{BaseURI: f.base, OrphanAge: f.orphanAge, AdoptPrefix: f.adopt, RemoveSuperseded: f.remove, RemoveYoung: f.young, Logger: a.Log()}
 	switch {
 	case cmdline.EmptyFlag(flags, "reference-base"):
@@ -137,7 +137,7 @@ func (f *itemFlags) options(flags *pflag.FlagSet, a *app) (*largeitem.Options, e
 }
 
 // bucketURL takes the URL of the bucket apart: its key is the prefix.
-func (f *itemFlags) bucketURL(flags *pflag.FlagSet, a *app, makes bool) (*stores.ObjectURL, error) {
+func (f *itemFlags) bucketURL(flags *pflag.FlagSet, a *access, makes bool) (*stores.ObjectURL, error) {
 	if cmdline.EmptyFlag(flags, "bucket") {
 		return nil, exit.Usagef("--bucket, or %s, is empty: name the bucket of the large attributes", cmdline.VariableOf("bucket"))
 	}
@@ -153,7 +153,7 @@ func (f *itemFlags) bucketURL(flags *pflag.FlagSet, a *app, makes bool) (*stores
 
 // parseBucket takes the URL of a bucket, with a prefix if need be, apart. Where no bucket
 // is above a directory, the whole path is the bucket.
-func (a *app) parseBucket(raw string, makes bool) (*stores.ObjectURL, error) {
+func (a *access) parseBucket(raw string, makes bool) (*stores.ObjectURL, error) {
 	u, err := stores.ParseURL(raw)
 	if err != nil || u.Scheme != "file" {
 		return a.ParseObject(raw, makes)
@@ -348,7 +348,7 @@ func viewWrote(k largeitem.Key, r *largeitem.Result) wroteView {
 	return v
 }
 
-func (a *app) itemCommand() *cobra.Command {
+func (a *access) itemCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "item",
 		Short:   "Read and write items of a table, with large attributes in a bucket",
@@ -371,7 +371,7 @@ The variables HOLDFAST_TABLE and HOLDFAST_BUCKET can replace --table and --bucke
 	return cmd
 }
 
-func (a *app) itemPut() *cobra.Command {
+func (a *access) itemPut() *cobra.Command {
 	f := &itemFlags{}
 	w := &putFlags{}
 	cmd := &cobra.Command{
@@ -436,7 +436,7 @@ func (w *putFlags) add(flags *pflag.FlagSet) {
 }
 
 // change returns what the flags ask for, apart from the large attributes.
-func (w *putFlags) change(ctx context.Context, a *app, flags *pflag.FlagSet) (largeitem.Change, error) {
+func (w *putFlags) change(ctx context.Context, a *access, flags *pflag.FlagSet) (largeitem.Change, error) {
 	c := largeitem.Change{Remove: w.remove}
 	chosen := 0
 	for _, is := range []bool{w.ifAbsent, w.ifExists, w.replaces} {
@@ -474,7 +474,7 @@ func (w *putFlags) change(ctx context.Context, a *app, flags *pflag.FlagSet) (la
 
 // large opens the files of the large attributes. The caller closes what it returns, also
 // with an error.
-func (w *putFlags) large(ctx context.Context, a *app) (large largeitem.Large, size int64, opened []*transfer.Source, err error) {
+func (w *putFlags) large(ctx context.Context, a *access) (large largeitem.Large, size int64, opened []*transfer.Source, err error) {
 	large = largeitem.Large{}
 	stdin := ""
 	for _, given := range w.attrs {
@@ -566,7 +566,7 @@ func addOnce(to *map[string]string, key, value string) (twice bool) {
 	return twice
 }
 
-func (a *app) itemsWrite(cmd *cobra.Command, f *itemFlags, w *putFlags, keyText string) error {
+func (a *access) itemsWrite(cmd *cobra.Command, f *itemFlags, w *putFlags, keyText string) error {
 	// Open the files first: if one cannot be read, the command makes nothing.
 	ctx, stop := cmdline.UntilInterrupted(cmd.Context())
 	defer stop()
@@ -621,7 +621,7 @@ func existsAlready(err error) error {
 const maxSet = 8 << 20
 
 // setText returns the JSON of --set, which can be in a file.
-func (a *app) setText(ctx context.Context, w *putFlags) (string, error) {
+func (a *access) setText(ctx context.Context, w *putFlags) (string, error) {
 	name, ok := strings.CutPrefix(w.set, "@")
 	if !ok {
 		return w.set, nil
@@ -644,7 +644,7 @@ func (a *app) setText(ctx context.Context, w *putFlags) (string, error) {
 	return string(text), err
 }
 
-func (a *app) printWrote(v wroteView) error {
+func (a *access) printWrote(v wroteView) error {
 	if a.JSON {
 		return a.PrintJSON(v)
 	}
@@ -660,7 +660,7 @@ func (a *app) printWrote(v wroteView) error {
 	return nil
 }
 
-func (a *app) itemGet() *cobra.Command {
+func (a *access) itemGet() *cobra.Command {
 	f := &itemFlags{}
 	var attr, output string
 	var typed bool
@@ -717,7 +717,7 @@ does not exist, the status is 78.`,
 }
 
 // itemAttribute reads one large attribute.
-func (a *app) itemAttribute(ctx context.Context, s items, key largeitem.Key, attr, output string, given bool) error {
+func (a *access) itemAttribute(ctx context.Context, s items, key largeitem.Key, attr, output string, given bool) error {
 	to, err := transfer.OpenTarget(a.Stdout, output, given)
 	if err != nil {
 		return err
@@ -753,7 +753,7 @@ func (a *app) itemAttribute(ctx context.Context, s items, key largeitem.Key, att
 	return nil
 }
 
-func (a *app) itemRm() *cobra.Command {
+func (a *access) itemRm() *cobra.Command {
 	f := &itemFlags{}
 	var ifExists bool
 	cmd := &cobra.Command{
@@ -800,7 +800,7 @@ If the item does not exist, the status is 0. With --if-exists it is 66.`,
 	return cmd
 }
 
-func (a *app) itemLs() *cobra.Command {
+func (a *access) itemLs() *cobra.Command {
 	f := &itemFlags{}
 	var typed bool
 	cmd := &cobra.Command{
@@ -850,7 +850,7 @@ func writtenKey(k largeitem.Key) string {
 	return k.Partition.Text + "/" + k.Sort.Text
 }
 
-func (a *app) printItem(i *largeitem.Item, typed bool) error {
+func (a *access) printItem(i *largeitem.Item, typed bool) error {
 	v, err := viewItem(i, typed)
 	if err != nil {
 		return err

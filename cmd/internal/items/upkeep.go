@@ -1,4 +1,4 @@
-package main
+package items
 
 import (
 	"context"
@@ -157,7 +157,7 @@ type sweptItemsView struct {
 	Seconds      float64  `json:"seconds"`
 }
 
-func (a *app) itemSweep() *cobra.Command {
+func (a *access) itemSweep() *cobra.Command {
 	f := &itemFlags{}
 	p := &paceFlags{}
 	o := &largeitem.SweepOptions{}
@@ -205,7 +205,7 @@ removes objects of that layout only in a bucket with versions, or with --no-othe
 	return cmd
 }
 
-func (a *app) sweepItems(ctx context.Context, s items, f *itemFlags, p *paceFlags, o *largeitem.SweepOptions) error {
+func (a *access) sweepItems(ctx context.Context, s items, f *itemFlags, p *paceFlags, o *largeitem.SweepOptions) error {
 	bare, _, _ := strings.Cut(f.bucket, "?")
 	file := progressFile{p.resume, fmt.Sprintf("a sweep of %s for %s", bare, s.schema.ID)}
 	var err error
@@ -293,7 +293,7 @@ func viewProblem(p largeitem.Problem) problemView {
 	return v
 }
 
-func (a *app) itemVerify() *cobra.Command {
+func (a *access) itemVerify() *cobra.Command {
 	f := &itemFlags{}
 	p := &paceFlags{}
 	o := &largeitem.VerifyOptions{}
@@ -323,7 +323,7 @@ problem, the status is 78.`,
 	return cmd
 }
 
-func (a *app) verifyItems(ctx context.Context, s items, _ *itemFlags, p *paceFlags, o *largeitem.VerifyOptions) error {
+func (a *access) verifyItems(ctx context.Context, s items, _ *itemFlags, p *paceFlags, o *largeitem.VerifyOptions) error {
 	file := progressFile{p.resume, "a verification of " + s.schema.ID}
 	var err error
 	if o.After, err = file.read(); err != nil {

@@ -1,4 +1,4 @@
-package main
+package items
 
 import (
 	"context"
@@ -18,7 +18,7 @@ import (
 )
 
 // tableURL takes the URL of the table of items apart.
-func (f *itemFlags) tableURL(cmd *cobra.Command, a *app) (*url.URL, error) {
+func (f *itemFlags) tableURL(cmd *cobra.Command, a *access) (*url.URL, error) {
 	if cmdline.EmptyFlag(cmd.Flags(), "table") {
 		return nil, exit.Usagef("--table, or %s, is empty: name the table of the items", cmdline.VariableOf("table"))
 	}
@@ -42,7 +42,7 @@ func (f *itemFlags) tableURL(cmd *cobra.Command, a *app) (*url.URL, error) {
 
 // withTable opens the table that the flags name, calls do with a context that a signal ends,
 // and closes the table.
-func (a *app) withTable(cmd *cobra.Command, f *itemFlags, do func(context.Context, largeitem.Table) error) error {
+func (a *access) withTable(cmd *cobra.Command, f *itemFlags, do func(context.Context, largeitem.Table) error) error {
 	u, err := f.tableURL(cmd, a)
 	if err != nil {
 		return err
@@ -58,7 +58,7 @@ func (a *app) withTable(cmd *cobra.Command, f *itemFlags, do func(context.Contex
 	return cmdline.StoppedBy(ctx, do(ctx, t.Table))
 }
 
-func (a *app) itemInit() *cobra.Command {
+func (a *access) itemInit() *cobra.Command {
 	f := &itemFlags{}
 	var partition, sort string
 	var change bool
@@ -114,7 +114,7 @@ func keyAttribute(cmd *cobra.Command, flag, text string) (largeitem.KeyAttribute
 	return largeitem.KeyAttribute{Name: name, Number: number}, nil
 }
 
-func (a *app) itemsMake(cmd *cobra.Command, f *itemFlags, partition, sort largeitem.KeyAttribute, change bool) error {
+func (a *access) itemsMake(cmd *cobra.Command, f *itemFlags, partition, sort largeitem.KeyAttribute, change bool) error {
 	if _, err := f.options(cmd.Flags(), a); err != nil {
 		return err
 	}
