@@ -45,22 +45,3 @@ func TestMissingArguments(t *testing.T) {
 		t.Errorf("%d commands were asked, want at least 30", asked)
 	}
 }
-
-// TestFirstCommand: a command line that begins with the name of a command, after global
-// flags at most, makes that command alone; every other makes all.
-func TestFirstCommand(t *testing.T) {
-	a := &app{}
-	for name, m := range a.makers() {
-		if got := m().Name(); got != name {
-			t.Errorf("%s makes the command %s", name, got)
-		}
-	}
-	for line, want := range map[string]string{
-		"run x -- true": "run", "--store run lock x": "lock", "--store=x -q --json ls": "ls",
-		"--holder run lock x": "", "-qv run": "", "--store": "", "": "", "-- run x": "", "--help": "",
-	} {
-		if got := firstCommand(strings.Fields(line)); got != want {
-			t.Errorf("%q: %q, want %q", line, got, want)
-		}
-	}
-}

@@ -118,17 +118,13 @@ func (a *app) command() *cobra.Command {
 	flags.BoolVarP(&a.Quiet, "quiet", "q", false, "print only results and errors; also omit the error that another holder has the lock")
 	flags.BoolVarP(&a.Verbose, "verbose", "v", false, "also print each event of a lease, such as a renewal")
 	root.AddGroup(&cobra.Group{ID: cmdline.GroupLocks, Title: "Locks:"}, &cobra.Group{ID: cmdline.GroupObjects, Title: "Objects:"}, &cobra.Group{ID: cmdline.GroupCheckpoints, Title: "Checkpoints:"}, &cobra.Group{ID: cmdline.GroupStore, Title: "Stores:"})
-	makers := a.makers()
-	if m := makers[firstCommand(a.Args)]; m != nil {
-		root.AddCommand(m())
-		a.refuseUnknownHelp(root)
-		cmdline.ExplainArguments(root)
-		return root
-	}
 	root.Version = versionText()
-	for _, m := range makers {
-		root.AddCommand(m())
-	}
+	root.AddCommand(
+		a.runCommand(), a.holdCommand(), a.lockCommand(), a.renewCommand(), a.unlockCommand(), a.leadCommand(),
+		a.lsCommand(), a.showCommand(), a.watchCommand(), a.askCommand(), a.leaderCommand(), a.resizeCommand(), a.breakCommand(), a.sweepCommand(),
+		a.putCommand(), a.getCommand(), a.objectCommand(), a.commitLogCommand(), items.Command(&a.Invocation),
+		a.checkpointCommand(), a.initCommand(), a.doctorCommand(), a.benchCommand(), a.versionCommand(),
+	)
 	root.AddCommand(a.topicCommands(root)...)
 	a.refuseUnknownHelp(root)
 	cmdline.ExplainArguments(root)
@@ -163,35 +159,6 @@ func (a *app) refuseUnknownHelp(root *cobra.Command) {
 			}
 		}
 	}
-}
-
-// makers makes the subcommands, by name. A command line that begins with a name gets that
-// subcommand alone: to make all takes as long as to take a lock.
-func (a *app) makers() map[string]func() *cobra.Command {
-	return map[string]func() *cobra.Command{
-		"run": a.runCommand, "hold": a.holdCommand, "lock": a.lockCommand, "renew": a.renewCommand, "unlock": a.unlockCommand,
-		"ls": a.lsCommand, "show": a.showCommand, "watch": a.watchCommand, "ask": a.askCommand, "lead": a.leadCommand, "leader": a.leaderCommand, "resize": a.resizeCommand, "break": a.breakCommand, "sweep": a.sweepCommand,
-		"put": a.putCommand, "get": a.getCommand, "object": a.objectCommand, "commit-log": a.commitLogCommand, "item": func() *cobra.Command { return items.Command(&a.Invocation) },
-		"checkpoint": a.checkpointCommand, "init": a.initCommand, "doctor": a.doctorCommand, "bench": a.benchCommand, "version": a.versionCommand,
-	}
-}
-
-// firstCommand returns the first argument that is not a global flag, nor its value. It is
-// empty if the arguments begin in another way, and need not be the name of a command.
-func firstCommand(args []string) string {
-	for len(args) > 0 {
-		switch first := args[0]; {
-		case first == "--store" && len(args) > 1:
-			args = args[2:]
-		case strings.HasPrefix(first, "--store="), slices.Contains([]string{"--json", "--quiet", "-q", "--verbose", "-v"}, first):
-			args = args[1:]
-		case strings.HasPrefix(first, "-"):
-			return ""
-		default:
-			return first
-		}
-	}
-	return ""
 }
 
 // ownVariables are the variables that belong to no flag.
