@@ -26,13 +26,7 @@ const copyPart = 1 << 30
 // condition of an upload in parts.
 func (b *Bucket) Copy(ctx context.Context, source, destination string, opts *object.CopyOptions) (object.Info, error) {
 	o, err := object.CheckCopy(source, destination, opts)
-	if err == nil {
-		err = checkVersions(source, o.SourceIfMatch, o.IfMatch)
-	}
-	if err == nil {
-		err = store.CheckContext(ctx)
-	}
-	if err != nil {
+	if err = checkCall(ctx, err, source, o.SourceIfMatch, o.IfMatch); err != nil {
 		return object.Info{}, b.opError("copy", source, err)
 	}
 	info, err := b.copy(ctx, source, destination, o)

@@ -52,9 +52,7 @@ func afterUnknown(err error) error {
 // Get implements [object.Bucket].
 func (b *Bucket) Get(ctx context.Context, key string, opts *object.GetOptions) (*object.Reader, error) {
 	o, err := object.CheckGet(key, opts)
-	if err == nil {
-		err = checkVersions(key, o.IfMatch)
-	}
+	err = checkCall(ctx, err, key, o.IfMatch)
 	if o.IfChanged != "" && !isETag(string(o.IfChanged)) {
 		o.IfChanged = "" // no state has this version
 	}

@@ -69,6 +69,19 @@ func (b *Bucket) list(ctx context.Context, prefix, after, delimiter string) iter
 // directorySuffix ends the name of every directory bucket (S3 Express One Zone).
 const directorySuffix = "--x-s3"
 
+// listedKey returns a key as the object has it. A listing may have it encoded.
+func listedKey(c *awscall.Call, encoding types.EncodingType, listed *string) (string, error) {
+	key := aws.ToString(listed)
+	if encoding != types.EncodingTypeUrl {
+		return key, nil
+	}
+	plain, err := url.QueryUnescape(key)
+	if err != nil {
+		err = c.Fail(err, nil, store.NotApplied, "the listing has the key %q, which cannot be decoded", key)
+	}
+	return plain, err
+}
+
 // page returns one page of a listing, and how to ask for the next. Where there is a
 // delimiter, keys that have it after the prefix are yielded up to it, and once.
 func (b *Bucket) page(ctx context.Context, prefix, after, delimiter string, token *string) (page []object.Info, next *string, err error) {
@@ -94,26 +107,15 @@ func (b *Bucket) page(ctx context.Context, prefix, after, delimiter string, toke
 			return err
 		}
 		page = page[:0]
-		plain := func(listed *string) (string, error) {
-			key := aws.ToString(listed)
-			if out.EncodingType != types.EncodingTypeUrl {
-				return key, nil
-			}
-			key, err := url.QueryUnescape(key)
-			if err != nil {
-				err = c.Fail(err, nil, store.NotApplied, "the listing has the key %q, which cannot be decoded", aws.ToString(listed))
-			}
-			return key, err
-		}
 		for _, o := range out.CommonPrefixes {
-			key, err := plain(o.Prefix)
+			key, err := listedKey(c, out.EncodingType, o.Prefix)
 			if err != nil {
 				return err
 			}
 			page = append(page, object.Info{Key: key})
 		}
 		for _, o := range out.Contents {
-			key, err := plain(o.Key)
+			key, err := listedKey(c, out.EncodingType, o.Key)
 			if err != nil {
 				return err
 			}

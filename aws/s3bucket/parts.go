@@ -69,17 +69,10 @@ func (b *Bucket) putParts(ctx context.Context, key string, first []byte, rest io
 // Resume implements [object.Uploader].
 func (b *Bucket) Resume(ctx context.Context, up object.Upload, body io.Reader, opts *object.PutOptions) (object.Info, error) {
 	o, err := object.CheckPut(up.Key, opts) // without storage class and tags: those of the upload stay
-	switch {
-	case err != nil:
-	case up.ID == "" || up.PartSize < 0 || up.PartSize > maxPartSize:
+	if err == nil && (up.ID == "" || up.PartSize < 0 || up.PartSize > maxPartSize) {
 		err = fmt.Errorf("%w: the upload has no id, or an impossible part size of %d bytes", object.ErrInvalid, up.PartSize)
-	default:
-		err = checkVersions(up.Key, o.IfMatch)
 	}
-	if err == nil {
-		err = store.CheckContext(ctx)
-	}
-	if err != nil {
+	if err = checkCall(ctx, err, up.Key, o.IfMatch); err != nil {
 		return object.Info{}, b.opError("put", up.Key, err)
 	}
 	info, err := b.resume(ctx, up, object.CheckedBody(body, o), o)

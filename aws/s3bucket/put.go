@@ -46,17 +46,29 @@ func (c condition) headers() (match, noneMatch *string) {
 	return strOrNil(string(c.ifMatch)), nil
 }
 
+// isETag reports whether an ETag is well formed. Some servers compare only what
+// remains when they have taken quotes off, so that a damaged one must not be sent.
+func isETag(tag string) bool {
+	tag = strings.TrimPrefix(tag, "W/")
+	return len(tag) > 2 && tag[0] == '"' && strings.IndexByte(tag[1:], '"') == len(tag)-2
+}
+
+// checkCall returns the error of an earlier check, a conflict if one of the versions cannot be a version of
+// S3, or the error of the context.
+func checkCall(ctx context.Context, err error, key string, versions ...object.Version) error {
+	for _, v := range versions {
+		if err == nil && v != "" && !isETag(string(v)) {
+			err = fmt.Errorf("%w: %q is not a version of S3; a version of S3 has double quotes", &object.ConflictError{Key: key}, v)
+		}
+	}
+	return cmp.Or(err, store.CheckContext(ctx))
+}
+
 // Put implements [object.Bucket]. It sends a put with a condition only once. If it gets no answer,
 // the outcome is unknown.
 func (b *Bucket) Put(ctx context.Context, key string, body io.Reader, opts *object.PutOptions) (object.Info, error) {
 	o, err := object.CheckPut(key, opts, object.StorageClass, object.Tags)
-	if err == nil {
-		err = checkVersions(key, o.IfMatch)
-	}
-	if err == nil {
-		err = store.CheckContext(ctx)
-	}
-	if err != nil {
+	if err = checkCall(ctx, err, key, o.IfMatch); err != nil {
 		return object.Info{}, b.opError("put", key, err)
 	}
 	info, err := b.put(ctx, key, body, o)
@@ -213,13 +225,7 @@ func (b *Bucket) timeoutFor(size int) time.Duration {
 // the server keeps the versions.
 func (b *Bucket) Delete(ctx context.Context, key string, opts *object.DeleteOptions) error {
 	o, err := object.CheckDelete(key, opts)
-	if err == nil {
-		err = checkVersions(key, o.IfMatch)
-	}
-	if err == nil {
-		err = store.CheckContext(ctx)
-	}
-	if err != nil {
+	if err = checkCall(ctx, err, key, o.IfMatch); err != nil {
 		return b.opError("delete", key, err)
 	}
 	if o.IfMatch == "" {

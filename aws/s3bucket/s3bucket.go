@@ -318,20 +318,3 @@ func versionOf(etag *string) object.Version {
 	}
 	return object.Version(tag)
 }
-
-// isETag reports whether an ETag is well formed. Some servers compare only what
-// remains when they have taken quotes off, so that a damaged one must not be sent.
-func isETag(tag string) bool {
-	tag = strings.TrimPrefix(tag, "W/")
-	return len(tag) > 2 && tag[0] == '"' && strings.IndexByte(tag[1:], '"') == len(tag)-2
-}
-
-// checkVersions returns a conflict if one of the versions cannot be one of S3.
-func checkVersions(key string, versions ...object.Version) error {
-	for _, v := range versions {
-		if v != "" && !isETag(string(v)) {
-			return fmt.Errorf("%w: %q is not a version of S3; a version of S3 has double quotes", &object.ConflictError{Key: key}, v)
-		}
-	}
-	return nil
-}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"iter"
-	"net/url"
 	"strings"
 	"time"
 
@@ -101,20 +100,9 @@ func (b *Bucket) uploadPage(ctx context.Context, prefix string, key, id *string)
 		if err != nil {
 			return err
 		}
-		decoded := func(text *string) (string, error) {
-			key := aws.ToString(text)
-			if out.EncodingType != types.EncodingTypeUrl {
-				return key, nil
-			}
-			key, err := url.QueryUnescape(key)
-			if err != nil {
-				err = c.Fail(err, nil, store.NotApplied, "the listing has the key %q, which cannot be decoded", aws.ToString(text))
-			}
-			return key, err
-		}
 		page = page[:0]
 		for _, u := range out.Uploads {
-			key, err := decoded(u.Key)
+			key, err := listedKey(c, out.EncodingType, u.Key)
 			if err != nil {
 				return err
 			}
@@ -124,7 +112,7 @@ func (b *Bucket) uploadPage(ctx context.Context, prefix string, key, id *string)
 		}
 		nextKey, nextID = nil, nil
 		if aws.ToBool(out.IsTruncated) {
-			next, err := decoded(out.NextKeyMarker)
+			next, err := listedKey(c, out.EncodingType, out.NextKeyMarker)
 			if err != nil {
 				return err
 			}
