@@ -12,6 +12,7 @@ import (
 	"cmp"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -249,38 +250,29 @@ func (r *Record) whole() ([]byte, error) {
 	if r.HolderNonce != "" {
 		f.OtherWrites = r.OtherWrites
 	}
-	if r.Data != nil {
-		if text := string(r.Data); readable(text) {
-			f.Data = &text
-		} else {
-			f.DataBase64 = r.Data
-		}
+	if text := string(r.Data); r.Data != nil && readable(text) {
+		f.Data = &text
+	} else {
+		f.DataBase64 = r.Data
 	}
+	var errRun, errRequest error
 	if r.Run != nil {
-		run, err := r.Run.encode()
-		if err != nil {
-			return nil, err
-		}
-		f.Run = run
+		f.Run, errRun = r.Run.encode()
 	}
 	if r.YieldRequest != nil {
-		ask, err := r.YieldRequest.encode()
-		if err != nil {
-			return nil, err
-		}
-		f.YieldRequest = ask
+		f.YieldRequest, errRequest = r.YieldRequest.encode()
 	}
-	known, err := marshal(f)
-	if err != nil {
+	if err := errors.Join(errRun, errRequest); err != nil {
 		return nil, err
 	}
-	return withUnknown(known, r.unknown)
+	return withUnknown(f, r.unknown)
 }
 
-// withUnknown adds fields to a JSON object that is not empty.
-func withUnknown(object []byte, unknown map[string]json.RawMessage) ([]byte, error) {
-	if len(unknown) == 0 {
-		return object, nil
+// withUnknown returns the JSON object of known, with further fields.
+func withUnknown(known any, unknown map[string]json.RawMessage) ([]byte, error) {
+	object, err := marshal(known)
+	if err != nil || len(unknown) == 0 {
+		return object, err
 	}
 	b := bytes.NewBuffer(object[:len(object)-1])
 	for _, name := range slices.Sorted(maps.Keys(unknown)) {
@@ -288,7 +280,10 @@ func withUnknown(object []byte, unknown map[string]json.RawMessage) ([]byte, err
 		if err != nil {
 			return nil, err
 		}
-		fmt.Fprintf(b, ",%s:%s", key, unknown[name])
+		if b.Len() > 1 {
+			b.WriteByte(',')
+		}
+		fmt.Fprintf(b, "%s:%s", key, unknown[name])
 	}
 	b.WriteByte('}')
 	return b.Bytes(), nil
@@ -374,11 +369,8 @@ func Decode(kind, name string, value []byte) (*Record, error) {
 	case f.HolderWriteAge < 0 || f.HolderWriteAge > maxWriteAge.Milliseconds():
 		return bad("the age of the holder's last write in the broken record is %d ms, which is out of range", f.HolderWriteAge)
 	}
-	switch {
-	case f.Data != nil:
+	if r.Data = f.DataBase64; f.Data != nil {
 		r.Data = []byte(*f.Data)
-	case f.DataBase64 != nil:
-		r.Data = f.DataBase64
 	}
 	var err error
 	if r.unknown, err = unknownOf(all, knownFields); err != nil {

@@ -53,14 +53,7 @@ const (
 // Encode returns the JSON form of the request.
 func (a YieldRequest) encode() (json.RawMessage, error) {
 	a.At = a.At.UTC()
-	known, err := marshal(yieldRequestFields(a))
-	if err != nil || len(a.unknown) == 0 {
-		return known, err
-	}
-	if string(known) == "{}" {
-		return marshal(a.unknown)
-	}
-	return withUnknown(known, a.unknown)
+	return withUnknown(yieldRequestFields(a), a.unknown)
 }
 
 // decodeYieldRequest reads the JSON form of a request to yield.

@@ -109,11 +109,7 @@ var knownRunFields = []string{"period", "began", "until", "ended", "outcome", "e
 // Encode returns the JSON form of the run.
 func (r Run) encode() (json.RawMessage, error) {
 	r.Began, r.PeriodEnd, r.Ended = r.Began.UTC(), r.PeriodEnd.UTC(), r.Ended.UTC()
-	known, err := marshal(runFields(r))
-	if err != nil {
-		return nil, err
-	}
-	return withUnknown(known, r.unknown)
+	return withUnknown(runFields(r), r.unknown)
 }
 
 // decodeRun reads the JSON form of a run.
