@@ -99,7 +99,7 @@ func TestFirstPage(t *testing.T) {
 func TestFieldsOfAliases(t *testing.T) {
 	fset := token.NewFileSet()
 	comments := map[string]string{}
-	for _, name := range []string{"record.go", "cache.go", "errors.go"} {
+	for _, name := range []string{"record.go", "cache.go", "errors.go", "ticket.go"} {
 		f, err := parser.ParseFile(fset, name, nil, parser.ParseComments)
 		if err != nil {
 			t.Fatal(err)
@@ -110,7 +110,7 @@ func TestFieldsOfAliases(t *testing.T) {
 			}
 		}
 	}
-	for _, v := range []any{lease.Record{}, lease.Member{}, lease.YieldRequest{}, lease.Run{}, lease.Observation{}, lease.LostError{}, lease.HeldError{}} {
+	for _, v := range []any{lease.Record{}, lease.Member{}, lease.YieldRequest{}, lease.Run{}, lease.Observation{}, lease.LostError{}, lease.HeldError{}, lease.Ticket{}, lease.PendingWrite{}} {
 		typ := reflect.TypeOf(v)
 		for _, field := range reflect.VisibleFields(typ) {
 			if field.IsExported() && !regexp.MustCompile(`\b`+field.Name+`\b`).MatchString(comments[typ.Name()]) {

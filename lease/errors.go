@@ -37,11 +37,11 @@ var (
 
 	// ErrRevoked: another client has revoked the session, because the session was not renewed in
 	// time, or because its process is dead; see Options.ReclaimOwn.
-	ErrRevoked = belief.ErrRevoked
+	ErrRevoked = lockrec.ErrRevoked
 
 	// ErrTicketUsed: the ticket, or a copy of it, was used before. The lease continues elsewhere,
 	// and the [LostError] names its holder. This ticket is no longer valid.
-	ErrTicketUsed = errors.New("the ticket was used before")
+	ErrTicketUsed = lockrec.ErrTicketUsed
 
 	// ErrYieldRequested: a client asked the holder to yield; see [Client.RequestYield]. If
 	// [Handle.Do] ends the context of its function because of such a request, the cause of the
@@ -115,7 +115,7 @@ var (
 
 	// ErrInvalidTicket: the fields of a [Ticket] contradict each other, or contradict
 	// the record of the lock.
-	ErrInvalidTicket = store.NewError("invalid ticket", store.NotApplied, store.ErrPermanent)
+	ErrInvalidTicket = lockrec.ErrInvalidTicket
 )
 
 // HeldError names the holder of a lock. It matches [ErrHeld]. Its method Waiting returns the number of

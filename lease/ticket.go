@@ -27,35 +27,21 @@ import (
 // return the next ticket.
 //
 // The client does not trust the content of a ticket: it checks every field against the record. A
-// forged ticket cannot make a holder trust its lease for longer.
-type Ticket struct {
-	Name    string        `json:"name"`
-	Token   uint64        `json:"token"`
-	Grant   string        `json:"grant"`
-	Version store.Version `json:"version"`
-	Nonce   string        `json:"nonce"` // nonce of the last write of the lease's holder in Version
-	TTL     time.Duration `json:"ttl_ns"`
+// forged ticket cannot make a holder trust its lease for longer. The fields are:
+//
+//   - Name, Token, Grant, TTL: the name of the lock, and the token, the id and the TTL of the grant.
+//   - Version: the version of the record. Nonce: the nonce of the last write of the lease's holder
+//     in this version.
+//   - Sent: when the holder sent the write with this Nonce, by the wall clock. Epoch and SentBoot
+//     are the same time by the boot-time clock. If the two clocks disagree, the client uses the
+//     clock by which more time has passed since the write.
+//   - PendingWrites: writes over Version whose outcome is unknown. At most one of them can be
+//     applied. No guard trusts its lease because of one of these writes.
+type Ticket = lockrec.Ticket
 
-	// Sent is when the holder sent the write with this Nonce, by the wall clock. Epoch and SentBoot
-	// are the same time by the boot-time clock. If the two clocks disagree, the client uses the
-	// clock by which more time has passed since the write.
-	Sent     time.Time     `json:"sent"`
-	Epoch    string        `json:"epoch,omitempty"`
-	SentBoot time.Duration `json:"sent_boottime_ns,omitempty"`
-
-	// PendingWrites are writes over Version whose outcome is unknown. At most one of them can be
-	// applied. No guard trusts its lease because of one of these writes.
-	PendingWrites []PendingWrite `json:"announced,omitempty"`
-}
-
-// PendingWrite is a write of unknown outcome: its nonce, and the time at which the holder sent it.
-// The fields have the same meaning as in [Ticket].
-type PendingWrite struct {
-	Nonce    string        `json:"nonce"`
-	Sent     time.Time     `json:"sent"`
-	Epoch    string        `json:"epoch,omitempty"`
-	SentBoot time.Duration `json:"sent_boottime_ns,omitempty"`
-}
+// PendingWrite is a write of unknown outcome: its Nonce, and the time at which the holder sent it.
+// The fields Sent, Epoch and SentBoot have the same meaning as in [Ticket].
+type PendingWrite = lockrec.PendingWrite
 
 // maxAnnounced bounds the writes of unknown outcome that a ticket carries.
 const maxAnnounced = 64
@@ -103,10 +89,10 @@ func (h *Handle) detach(ctx context.Context, g *belief.Grant) (Ticket, error) {
 	left, done := g.Detach(ctx)
 	defer done()
 	t := Ticket{Name: h.k.Name, Token: g.Token(), Grant: g.ID(), TTL: left.Base.Rec.TTL}
-	t.become(clock, left.Base, left.Sent)
+	moveTicket(&t, clock, left.Base, left.Sent)
 	open := left.Open
 	for _, s := range open[max(0, len(open)-maxAnnounced):] { // the last ones
-		t.announce(clock, s.Rec.Nonce, s.At)
+		announceWrite(&t, clock, s.Rec.Nonce, s.At)
 	}
 	if !left.Idle || left.Settled && left.Base.Rec.Presence == "" {
 		return t, nil
@@ -193,7 +179,7 @@ func (c *Client) RenewTicket(ctx context.Context, t Ticket, announce func(Ticket
 	if c.space.Clock.SinceStart() >= u.at+c.space.Set.Trust() {
 		return Ticket{}, u.failed(ctx, u.lost(ErrExpired))
 	}
-	c.space.Emit(event.Event{Kind: EventRenewed, Name: t.Name, Token: t.Token, Deadline: c.space.Clock.Wall().Add(c.space.Set.Trust() - u.t.age(c.space.Clock))})
+	c.space.Emit(event.Event{Kind: EventRenewed, Name: t.Name, Token: t.Token, Deadline: c.space.Clock.Wall().Add(c.space.Set.Trust() - ticketAge(&u.t, c.space.Clock))})
 	return u.t, nil
 }
 
@@ -238,7 +224,7 @@ func (c *Client) use(ctx context.Context, t Ticket, next func(*Record)) (*ticket
 	if c.space.Life.Err() != nil {
 		return nil, fmt.Errorf("lock %q: %w", t.Name, ErrClosed)
 	}
-	if err := t.check(c); err != nil {
+	if err := c.checkTicket(&t); err != nil {
 		return nil, err
 	}
 	now, err := h.k.Cell.Fetch(ctx)
@@ -256,8 +242,8 @@ func (c *Client) use(ctx context.Context, t Ticket, next func(*Record)) (*ticket
 	return u, nil
 }
 
-// check checks what can be checked of a ticket alone.
-func (t *Ticket) check(c *Client) error {
+// checkTicket checks what can be checked of a ticket alone.
+func (c *Client) checkTicket(t *Ticket) error {
 	bad := func(format string, args ...any) error {
 		return fmt.Errorf("%w: lock %q: %s", ErrInvalidTicket, t.Name, fmt.Sprintf(format, args...))
 	}
@@ -277,39 +263,27 @@ func (t *Ticket) check(c *Client) error {
 // found judges a state of the record that was read. It returns nil if the ticket is
 // good for it, and then is there.
 func (u *ticketUse) found(now *cell.Seen) error {
-	t, rec := &u.t, now.Rec
-	switch {
-	case rec == nil:
-		return u.lost(ErrRemoved)
-	case rec.State == Broken && u.next == nil && rec.Grant == t.Grant && (rec.BrokenNonce == t.Nonce || t.announces(rec.BrokenNonce) >= 0):
+	t := &u.t
+	write, err := lockrec.UseTicket(now.Rec, t, now.Version == t.Version, u.next == nil)
+	switch lost := u.lost(err); {
+	case err == ErrTakenOver, err == ErrTicketUsed:
+		lost.NewHolder = now.Rec.Holder
+		return lost
+	case errors.Is(err, ErrReleased), errors.Is(err, ErrInvalidTicket):
+		return err
+	case err != nil:
+		return lost
+	case now.Rec.State == Broken:
 		u.base = now // no process believes in what was broken: it is freed for others
 		return nil
-	case rec.State == Broken:
-		return u.lost(ErrBroken)
-	case rec.State == Free && rec.Grant == t.Grant:
-		return fmt.Errorf("lock %q: %w", t.Name, ErrReleased)
-	case rec.State == Free || rec.Grant != t.Grant:
-		return u.lostTo(ErrTakenOver, rec)
-	case rec.Session != "":
-		return fmt.Errorf("%w: lock %q: the grant belongs to a session, and a ticket cannot contain a session", ErrInvalidTicket, t.Name)
-	case rec.Token != t.Token || rec.TTL != t.TTL:
-		return fmt.Errorf("%w: lock %q: the ticket has token %d and TTL %v, but the record has token %d and TTL %v", ErrInvalidTicket, t.Name, t.Token, t.TTL, rec.Token, rec.TTL)
-	case now.Version == t.Version && lockrec.HolderNonce(rec) != t.Nonce:
-		return fmt.Errorf("%w: lock %q: the ticket has nonce %q, but the record has %q", ErrInvalidTicket, t.Name, t.Nonce, lockrec.HolderNonce(rec))
-	case rec.HolderNonce == t.Nonce:
-		t.Version, t.PendingWrites = now.Version, nil // others have written over it
+	case write >= 0 && u.c.space.Set.Traits.Delayed():
+		return fmt.Errorf("lock %q: %w: this store cannot resolve a write of unknown outcome; the lease ends when its TTL has passed", t.Name, ErrUnresolved)
+	case write >= 0:
+		a := t.PendingWrites[write]
+		t.Nonce, t.Sent, t.Epoch, t.SentBoot = a.Nonce, a.Sent, a.Epoch, a.SentBoot
 	}
 	if now.Version != t.Version {
-		i := t.announces(lockrec.HolderNonce(rec))
-		if i < 0 {
-			return u.lostTo(ErrTicketUsed, rec)
-		}
-		if u.c.space.Set.Traits.Delayed() {
-			return fmt.Errorf("lock %q: %w: this store cannot resolve a write of unknown outcome; the lease ends when its TTL has passed", t.Name, ErrUnresolved)
-		}
-		a := t.PendingWrites[i]
-		t.Version, t.Nonce, t.Sent, t.Epoch, t.SentBoot = now.Version, a.Nonce, a.Sent, a.Epoch, a.SentBoot
-		t.PendingWrites = nil // their predecessor was replaced, so that none can be applied
+		t.Version, t.PendingWrites = now.Version, nil
 	}
 	u.base = now
 	return u.plausible()
@@ -320,18 +294,15 @@ func (u *ticketUse) found(now *cell.Seen) error {
 func (u *ticketUse) plausible() error {
 	t, c := &u.t, u.c
 	boot, known := sysclock.Boottime()
-	switch {
-	case t.Sent.Sub(c.space.Clock.Wall()) > c.space.Set.TTL:
-	case known && t.Epoch != "" && t.Epoch == sysclock.Epoch() && t.SentBoot > boot:
-	default:
+	if t.Sent.Sub(c.space.Clock.Wall()) <= c.space.Set.TTL && !(known && t.Epoch != "" && t.Epoch == sysclock.Epoch() && t.SentBoot > boot) {
 		return nil
 	}
 	return fmt.Errorf("%w: lock %q: the ticket is from the future; a program has changed the ticket, or the clocks of two machines differ", ErrInvalidTicket, t.Name)
 }
 
-// age is how long ago the ticket's lease was last renewed, by the clock that says
+// ticketAge is how long ago the ticket's lease was last renewed, by the clock that says
 // most.
-func (t *Ticket) age(c *cell.Clock) time.Duration {
+func ticketAge(t *Ticket, c *cell.Clock) time.Duration {
 	age := c.Wall().Sub(t.Sent)
 	if boot, ok := sysclock.Boottime(); ok && t.Epoch != "" && t.Epoch == sysclock.Epoch() {
 		// No lease is as long, and the difference of any two numbers may not fit.
@@ -343,30 +314,25 @@ func (t *Ticket) age(c *cell.Clock) time.Duration {
 // left is the trust that is left in the ticket's lease, by the ticket and by the
 // record.
 func (u *ticketUse) left() time.Duration {
-	age := max(u.t.age(u.c.space.Clock), u.c.space.Clock.Wall().Sub(u.base.Rec.Renewed))
+	age := max(ticketAge(&u.t, u.c.space.Clock), u.c.space.Clock.Wall().Sub(u.base.Rec.Renewed))
 	return u.c.space.Set.Trust() - age
 }
 
-// become makes t the ticket of a state that was sent at a time.
-func (t *Ticket) become(c *cell.Clock, s *cell.Seen, at time.Duration) {
+// moveTicket makes t the ticket of a state that was sent at a time.
+func moveTicket(t *Ticket, c *cell.Clock, s *cell.Seen, at time.Duration) {
 	t.Version, t.Nonce, t.PendingWrites = s.Version, lockrec.HolderNonce(s.Rec), nil
 	t.Sent, t.Epoch, t.SentBoot = instant(c, at)
 }
 
-// announce adds a write over the ticket's version.
-func (t *Ticket) announce(c *cell.Clock, nonce string, at time.Duration) {
+// announceWrite adds a write over the ticket's version.
+func announceWrite(t *Ticket, c *cell.Clock, nonce string, at time.Duration) {
 	a := PendingWrite{Nonce: nonce}
 	a.Sent, a.Epoch, a.SentBoot = instant(c, at)
 	t.PendingWrites = append(t.PendingWrites, a)
 }
 
-// announces returns which of the announced writes has this nonce, or -1.
-func (t *Ticket) announces(nonce string) int {
-	return slices.IndexFunc(t.PendingWrites, func(a PendingWrite) bool { return a.Nonce == nonce })
-}
-
-// retract takes a write back that is certainly not applied.
-func (t *Ticket) retract(nonce string) {
+// retractWrite takes a write back that is certainly not applied.
+func retractWrite(t *Ticket, nonce string) {
 	t.PendingWrites = slices.DeleteFunc(t.PendingWrites, func(a PendingWrite) bool { return a.Nonce == nonce })
 }
 
@@ -384,12 +350,6 @@ func instant(c *cell.Clock, at time.Duration) (wall time.Time, epoch string, boo
 
 func (u *ticketUse) lost(reason error) *LostError {
 	return &LostError{Name: u.t.Name, Token: u.t.Token, Reason: reason}
-}
-
-func (u *ticketUse) lostTo(reason error, rec *Record) error {
-	lost := u.lost(reason)
-	lost.NewHolder = rec.Holder
-	return lost
 }
 
 // write renews the lease of the ticket and finds out its outcome. On success
@@ -415,9 +375,9 @@ func (u *ticketUse) write(ctx context.Context) error {
 			rec.Nonce, rec.Linger = rand.Text(), 0 // the handle that kept it has left it
 			u.next(&rec)
 			at = c.space.Clock.SinceStart()
-			u.t.announce(c.space.Clock, rec.Nonce, at)
+			announceWrite(&u.t, c.space.Clock, rec.Nonce, at)
 			if err := u.tell(); err != nil {
-				u.t.retract(rec.Nonce)
+				retractWrite(&u.t, rec.Nonce)
 				return err
 			}
 		case len(t.Sent) == 0:
@@ -429,7 +389,7 @@ func (u *ticketUse) write(ctx context.Context) error {
 		f := t.Send(bounded, &rec, at)
 		done()
 		if f.Refused && !again {
-			u.t.retract(rec.Nonce)
+			retractWrite(&u.t, rec.Nonce)
 		}
 		if f.Now != nil && f.Resolution != store.ResolutionPending {
 			if f.Err != nil {
@@ -440,7 +400,7 @@ func (u *ticketUse) write(ctx context.Context) error {
 			u.base = f.Now
 			if f.Resolution == store.ResolutionApplied {
 				u.at, u.firm = f.Try.At, f.Durable
-				u.t.become(c.space.Clock, f.Now, u.at)
+				moveTicket(&u.t, c.space.Clock, f.Now, u.at)
 				return nil
 			}
 			t = u.over() // a write that an earlier use of the ticket announced came first

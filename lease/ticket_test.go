@@ -317,6 +317,44 @@ func TestTicketOfARenewalInFlight(t *testing.T) {
 	}
 }
 
+// A renewal that was sent over a request to yield, and was in flight at Detach, is applied between the
+// read and the write of Attach.
+func TestTicketOfARenewalOverARequest(t *testing.T) {
+	bubble(t, func(t *testing.T, st store.Store) {
+		var late func() error // applies the renewal
+		requested, conflicts := false, 0
+		a := client(t, store.Intercept(st, func(ctx context.Context, op *store.Op, next store.Handler) error {
+			switch {
+			case !requested:
+				return next(ctx, op)
+			case op.Kind.Write() && conflicts == 0:
+				conflicts++
+				return next(ctx, op)
+			case op.Kind.Write() && late == nil:
+				sent := *op
+				late = func() error { return next(context.WithoutCancel(ctx), &sent) }
+			}
+			<-ctx.Done()
+			return context.Cause(ctx)
+		}), &lease.Options{TTL: time.Minute, NoPresence: true})
+		g := mustTry(t, a, "job")
+		mustAsk(t, client(t, st, nil), "")
+		requested = true
+		time.Sleep(23 * time.Second) // a renewal is under way
+		ticket := mustDetach(t, g)
+		b := client(t, store.Intercept(st, func(ctx context.Context, op *store.Op, next store.Handler) error {
+			if op.Kind.Write() && late != nil {
+				if err := late(); err != nil {
+					t.Error(err)
+				}
+				late = nil
+			}
+			return next(ctx, op)
+		}), pipeline(time.Minute))
+		mustRelease(t, mustAttach(t, b, ticket))
+	})
+}
+
 // The last renewal of a guard is volatile where the store has that: a ticket rests on
 // a write that survives a power cut.
 func TestTicketRestsOnADurableWrite(t *testing.T) {

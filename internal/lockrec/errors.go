@@ -15,6 +15,17 @@ var (
 	ErrFull          = store.NewError("no room for another holder", store.NotApplied, store.ErrPermanent)
 	ErrWrongKind     = store.NewError("the lock has another kind", store.NotApplied, store.ErrPermanent)
 	ErrSlotCount     = store.NewError("the semaphore has another number of slots", store.NotApplied, store.ErrPermanent)
+	ErrInvalidTicket = store.NewError("invalid ticket", store.NotApplied, store.ErrPermanent)
+)
+
+// The reasons for which a grant is over; see [Loss] and [UseTicket].
+var (
+	ErrTakenOver  = errors.New("taken over by another client")
+	ErrBroken     = errors.New("broken by another client")
+	ErrRemoved    = errors.New("record removed from the store")
+	ErrRevoked    = errors.New("session revoked by another client")
+	ErrReleased   = errors.New("lease released")
+	ErrTicketUsed = errors.New("the ticket was used before")
 )
 
 // SlotCountError says that a semaphore has another number of slots than the caller passed. It matches

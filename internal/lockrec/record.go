@@ -1,6 +1,6 @@
 // Package lockrec has the rules for the records of locks and sessions. It defines the JSON form of a
-// record, the clients that may become a holder, and the record after each write. The rules read no clock,
-// send nothing and use no random numbers. Times, nonces and ids of grants are parameters. So package
+// record, the clients that may become a holder, the record after each write, when a grant is lost, and
+// whether a ticket may be used. The rules read no clock, send nothing and use no random numbers. Times, nonces and ids of grants are parameters. So package
 // lease and the models of its protocols run the same code.
 //
 // The rules are functions because lease.Record is an alias of [Record]: users of that type should see no

@@ -260,19 +260,16 @@ func (w *world) definite(c int) {
 
 // ours says whether a record that was read is of the client's present grant.
 func (w *world) ours(c int, rec *record) bool {
-	if rec.kind != held {
-		return false
-	}
 	switch w.Fault {
 	case AdoptByEqualName:
-		return true
+		return rec.kind == held
 	case AdoptByName:
-		return rec.owner == uint8(c)
+		return rec.kind == held && rec.owner == uint8(c)
 	}
 	if w.Tickets && !slices.ContainsFunc(w.cl[c].att[:w.cl[c].n], func(a attempt) bool { return a.ver == rec.ver }) && w.cl[c].mode == holding {
 		return false // a ticket of this lease was used
 	}
-	return rec.grant == w.cl[c].grant
+	return w.has(c, rec)
 }
 
 // answer is the arrival of the record that a read, or a conflict with a value, found.
@@ -315,7 +312,7 @@ func (w *world) settle(c int, rec record) {
 		w.adopt(c, rec.ver, 0)
 	default:
 		w.Note(ResolvedLost)
-		if cl.mode == holding && rec.kind >= broken && rec.of(cl.grant) {
+		if cl.mode == holding && w.isBroken(c, &rec) {
 			w.Note(LostToBreak)
 			w.endBelief(c)
 			cl.base = rec // free is to be written over this
@@ -379,10 +376,11 @@ func (w *world) settleFree(c int, rec record) {
 
 // settleTicketFree resolves the release with a ticket, by a read-back.
 func (w *world) settleTicketFree(c int, rec record) {
-	cl, t := &w.cl[c], &w.hand[c]
+	cl := &w.cl[c]
+	announced, _ := w.fits(c, &w.hand[c], &rec, true)
 	switch {
 	case rec.ver == cl.base.ver:
-	case rec.kind == held && rec.grant == cl.grant && t.announces(rec.ver):
+	case announced:
 		w.Note(UsedAnnounced)
 		cl.base = rec // free is to be written over this
 	default:

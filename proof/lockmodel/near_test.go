@@ -26,7 +26,12 @@ func TestNear(t *testing.T) {
 
 // TestMutants puts faults into the rules that this model and package lease run.
 func TestMutants(t *testing.T) {
-	const judge, write, record = "../../internal/lockrec/judge.go", "../../internal/lockrec/write.go", "../../internal/lockrec/record.go"
+	const (
+		judge  = "../../internal/lockrec/judge.go"
+		write  = "../../internal/lockrec/write.go"
+		record = "../../internal/lockrec/record.go"
+		ticket = "../../internal/lockrec/ticket.go"
+	)
 	mutanttest.Run(t, []mutanttest.Mutant{
 		// Whether a record may be taken.
 		{"a lock is taken without waiting", judge,
@@ -125,5 +130,31 @@ func TestMutants(t *testing.T) {
 			"(read.Nonce == r.Nonce || read.HolderNonce == r.Nonce)",
 			"(read.Nonce == r.Nonce)",
 			"TestNear/request"},
+		{"a holder takes every grant for its own", ticket,
+			"	case r.State != Held || r.Grant != grant:\n",
+			"	case r.State != Held:\n",
+			"TestNear/plain"},
+		{"a holder keeps a grant that was broken", ticket,
+			"	case r.State == Broken:\n		return ErrBroken\n",
+			"	case r.State == Broken:\n		return nil\n",
+			"TestNear/break"},
+		{"a request to yield takes the grant from its holder", ticket,
+			"	case r.State != Held || r.Grant != grant:\n",
+			"	case r.State != Held || r.Grant != grant || r.HolderNonce != \"\":\n",
+			"TestNear/request"},
+
+		// Whether a ticket may be used.
+		{"a ticket is good for any state of its grant", ticket,
+			"		return -1, ErrTicketUsed\n",
+			"		return -1, nil\n",
+			"TestTickets"},
+		{"a process frees any state of its ticket's grant", ticket,
+			"	if write = pending(HolderNonce(r)); write < 0 {\n",
+			"	if write = pending(HolderNonce(r)); write < 0 && !release {\n",
+			"TestTickets"},
+		{"a ticket is not good for a write that it announced", ticket,
+			"write = pending(HolderNonce(r)); write < 0",
+			"write = pending(HolderNonce(r)); true",
+			"TestNear/ticket"},
 	})
 }

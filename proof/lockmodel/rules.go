@@ -94,6 +94,32 @@ func (w *world) sees(c int, rec *record) bool {
 	return base.ver != rec.ver && lockrec.LastWrite(base.full()) == lockrec.LastWrite(rec.full())
 }
 
+// has says whether a record that client c has read has its present grant in force.
+func (w *world) has(c int, read *record) bool {
+	return lockrec.Loss(read.full(), explore.Text(w.cl[c].grant)) == nil
+}
+
+// isBroken says whether a record that client c has read is a break of its present grant.
+func (w *world) isBroken(c int, read *record) bool {
+	grant := w.cl[c].grant
+	return read.of(grant) && lockrec.Loss(read.full(), explore.Text(grant)) == lockrec.ErrBroken
+}
+
+// fits returns why the ticket of client c is not good for a record, and whether one of the writes that
+// it announces made the record. The TTL of the ticket is that of the client: otherwise the client would
+// refuse the ticket.
+func (w *world) fits(c int, t *ticket, read *record, release bool) (announced bool, why error) {
+	says := &lockrec.Ticket{Grant: explore.Text(t.grant), Token: uint64(t.tok), TTL: time.Duration(w.ttl[c]) * unit, Nonce: explore.Text(t.ver)}
+	for _, ver := range t.ann[:t.n] {
+		says.PendingWrites = append(says.PendingWrites, lockrec.PendingWrite{Nonce: explore.Text(ver)})
+	}
+	if w.Fault == TicketTTL {
+		says.TTL = time.Duration(read.ttl) * unit
+	}
+	write, why := lockrec.UseTicket(read.full(), says, read.ver == t.ver, release)
+	return write >= 0, why
+}
+
 // own is the record over which client c writes, as it knows it.
 func (w *world) own(c int) record {
 	cl := &w.cl[c]

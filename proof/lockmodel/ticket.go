@@ -3,6 +3,7 @@ package lockmodel
 import (
 	"slices"
 
+	"github.com/holdfast-go/holdfast/internal/lockrec"
 	"github.com/holdfast-go/holdfast/proof/explore"
 )
 
@@ -58,33 +59,22 @@ func (w *world) copyTicket(c int) bool {
 	return true
 }
 
-// fits says whether a ticket is good for what a register says.
-func (w *world) fits(t *ticket, rec *record) bool {
-	if rec.kind != held || rec.grant != t.grant {
-		return false
-	}
-	return rec.ver == t.ver || t.announces(rec.ver)
-}
-
 // use reads the register for a ticket. If the ticket is good for that record, the client continues
 // with it.
 func (w *world) use(c int, what uint8) bool {
 	cl, t := &w.cl[c], &w.hand[c]
-	if w.reg.kind != held || w.reg.grant != t.grant {
-		return false
-	}
+	announced, why := w.fits(c, t, &w.reg, what == forRelease)
 	anyVersion := what == forAttach && w.Fault == TicketTakesGrant || what == forRelease && w.Fault == TicketFreesGrant
-	if !anyVersion && !w.fits(t, &w.reg) {
+	switch {
+	case why == lockrec.ErrTicketUsed && !anyVersion:
 		w.Note(TicketRefused)
 		if t.good == 1 {
 			w.Fail(TicketKept)
 		}
 		return true
-	}
-	if w.reg.ttl != w.ttl[c] && !(w.Fault == TicketTTL && what == forAttach) {
-		return false // the client must have the TTL of the record
-	}
-	if t.announces(w.reg.ver) {
+	case why != nil && why != lockrec.ErrTicketUsed:
+		return false
+	case announced:
 		w.Note(UsedAnnounced)
 	}
 	*cl = client{mode: attaching + what, grant: t.grant, tok: t.tok, base: w.reg}
@@ -172,7 +162,7 @@ func (w *world) leave(c int) bool {
 				next.announce(a.ver)
 			}
 		}
-		if w.fits(&next, &w.reg) {
+		if _, why := w.fits(c, &next, &w.reg, false); why == nil {
 			next.good = 1
 		}
 		*t = next
@@ -185,6 +175,7 @@ func (w *world) leave(c int) bool {
 func (w *world) settleTicket(c int, rec record) {
 	cl, t := &w.cl[c], &w.hand[c]
 	own := slices.ContainsFunc(cl.att[:cl.n], func(a attempt) bool { return a.ver == rec.ver })
+	announced, _ := w.fits(c, t, &rec, false)
 	switch {
 	case rec.ver == cl.base.ver:
 		w.Note(ResolvedNotApplied)
@@ -194,7 +185,7 @@ func (w *world) settleTicket(c int, rec record) {
 	case own:
 		w.Note(ResolvedOurs)
 		w.renewedTicket(c, rec.ver)
-	case rec.kind == held && rec.grant == cl.grant && t.announces(rec.ver):
+	case announced:
 		w.Note(UsedAnnounced)
 		cl.base = rec
 		cl.forget()

@@ -4,17 +4,18 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"github.com/holdfast-go/holdfast/internal/lockrec"
 )
 
 // The reasons for which a grant ends; package lease documents them.
 var (
 	ErrLost      = errors.New("lease lost")
-	ErrTakenOver = errors.New("taken over by another client")
+	ErrTakenOver = lockrec.ErrTakenOver
 	ErrExpired   = errors.New("not renewed in time")
-	ErrBroken    = errors.New("broken by another client")
-	ErrRemoved   = errors.New("record removed from the store")
-	ErrRevoked   = errors.New("session revoked by another client")
-	ErrReleased  = errors.New("lease released")
+	ErrBroken    = lockrec.ErrBroken
+	ErrRemoved   = lockrec.ErrRemoved
+	ErrReleased  = lockrec.ErrReleased
 	ErrDetached  = errors.New("lease detached")
 )
 

@@ -292,35 +292,27 @@ func (g *Grant) found(now *cell.Seen, found store.ResolveResult) (over bool, _ e
 	if g.IsMember() {
 		return g.foundMember(now)
 	}
-	lost := &LostError{Reason: ErrTakenOver}
 	f := g.tries.Resolve(now, found)
+	lost := &LostError{Reason: lockrec.Loss(now.Rec, g.terms.Member.Grant)}
 	switch {
 	case f.Resolution == store.ResolutionPending:
 		return false, nil // to be sent again over the same state
-	case now.Rec == nil:
-		lost.Reason = ErrRemoved
-	case now.Rec.State == lockrec.Revoked:
-		lost.Reason = ErrRevoked
-	case g.cell.Kind == lockrec.KindSession && now.Rec.Grant != g.terms.Member.Grant:
-		lost.Reason = ErrRemoved // and a waiter has made another record
-	case now.Rec.State == lockrec.Broken:
-		lost.Reason, lost.now = ErrBroken, now.Rec.Immediate
-		if now.Rec.Grant == g.terms.Member.Grant {
+	case lost.Reason == ErrBroken:
+		if lost.now = now.Rec.Immediate; now.Rec.Grant == g.terms.Member.Grant {
 			g.noteRecord(now) // the state that a release frees
 		}
+	case lost.Reason == ErrTakenOver:
+		lost.NewHolder = now.Rec.Holder
+	case lost.Reason != nil:
 	case f.OtherWrite:
 		g.noteRecord(now)
 		return false, nil
-	case now.Rec.State == lockrec.Held && now.Rec.Grant == g.terms.Member.Grant:
-		if g.space.Set.Traits.Delayed() {
-			return false, nil // never adopted: the outcome stays unknown until the deadline
-		}
-		if f.Resolution == store.ResolutionApplied {
-			return true, g.renewed(now.Version, now.Rec, f.Try.At, f.Durable)
-		}
-		lost.NewHolder = "a copy of this lease"
+	case g.space.Set.Traits.Delayed():
+		return false, nil // never adopted: the outcome stays unknown until the deadline
+	case f.Resolution == store.ResolutionApplied:
+		return true, g.renewed(now.Version, now.Rec, f.Try.At, f.Durable)
 	default:
-		lost.NewHolder = now.Rec.Holder
+		lost.Reason, lost.NewHolder = ErrTakenOver, "a copy of this lease"
 	}
 	g.lose(lost)
 	return true, g.Cause()
