@@ -147,18 +147,8 @@ func (postgres) read(c *column, text string) (any, error) {
 }
 
 func (postgres) create(table string, keys []largeitem.KeyAttribute, json, comment string) []string {
-	var columns, names []string
-	for _, key := range keys {
-		kind := ` text COLLATE "C" NOT NULL`
-		if key.Number {
-			kind = " numeric NOT NULL"
-		}
-		columns = append(columns, quote(key.Name)+kind)
-		names = append(names, key.Name)
-	}
-	columns = append(columns, quote(json)+" text", "PRIMARY KEY ("+quoteAll(names)+")")
 	return []string{
-		"CREATE TABLE " + quote(table) + " (" + strings.Join(columns, ", ") + ")",
+		"CREATE TABLE " + quote(table) + " (" + newColumns(keys, `text COLLATE "C"`, "numeric", quote(json)+" text") + ")",
 		"COMMENT ON TABLE " + quote(table) + " IS '" + comment + "'",
 	}
 }

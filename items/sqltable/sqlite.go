@@ -134,18 +134,8 @@ func (sqlite) read(c *column, text string) (any, error) {
 }
 
 func (sqlite) create(table string, keys []largeitem.KeyAttribute, json, comment string) []string {
-	var columns, names []string
-	for _, key := range keys {
-		kind := " TEXT NOT NULL"
-		if key.Number {
-			kind = " NUMERIC NOT NULL"
-		}
-		columns = append(columns, quote(key.Name)+kind)
-		names = append(names, key.Name)
-	}
-	columns = append(columns, quote(json)+" TEXT", "PRIMARY KEY ("+quoteAll(names)+")")
 	// SQLite keeps the text of the statement, with the comment.
-	return []string{"CREATE TABLE " + quote(table) + " (" + strings.Join(columns, ", ") + " /* " + comment + " */)"}
+	return []string{"CREATE TABLE " + quote(table) + " (" + newColumns(keys, "TEXT", "NUMERIC", quote(json)+" TEXT") + " /* " + comment + " */)"}
 }
 
 func (sqlite) describe(ctx context.Context, db *sql.DB, table, name string) (found description, err error) {

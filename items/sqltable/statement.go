@@ -139,6 +139,21 @@ func quoteAll(names []string) string {
 	return strings.Join(quoted, ", ")
 }
 
+// newColumns returns the columns of a new table: those of the key with these types, and then the
+// column rest.
+func newColumns(keys []largeitem.KeyAttribute, text, number, rest string) string {
+	var columns, names []string
+	for _, key := range keys {
+		kind := text
+		if key.Number {
+			kind = number
+		}
+		columns = append(columns, quote(key.Name)+" "+kind+" NOT NULL")
+		names = append(names, key.Name)
+	}
+	return strings.Join(append(columns, rest, "PRIMARY KEY ("+quoteAll(names)+")"), ", ")
+}
+
 // sameValue compares what layout.values returns.
 func sameValue(a, b any) bool {
 	x, isBytes := a.([]byte)
