@@ -44,6 +44,7 @@ lease/...:            store lease internal/... lease/internal/...
 internal/lockrec:     store
 lease/internal/event:   -
 lease/internal/cell:    store internal/... lease/internal/event
+lease/internal/filecache: store internal/... lease/internal/event lease/internal/cell
 lease/internal/waiting: store internal/... lease/internal/cell
 lease/internal/belief:  store internal/... lease/internal/event lease/internal/cell
 lease/internal/membership: store internal/... lease/internal/event lease/internal/cell lease/internal/waiting lease/internal/belief

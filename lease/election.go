@@ -11,7 +11,6 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/backoff"
 	"github.com/holdfast-go/holdfast/internal/lockrec"
-	"github.com/holdfast-go/holdfast/lease/internal/cell"
 	"github.com/holdfast-go/holdfast/lease/internal/holding"
 	"github.com/holdfast-go/holdfast/lease/internal/waiting"
 	"github.com/holdfast-go/holdfast/store"
@@ -284,7 +283,7 @@ func (c *Client) Leader(ctx context.Context, name string) (Leader, error) {
 		s = of.Note(s)
 		var over, lasts bool
 		var doubt time.Duration
-		if over, lasts, doubt, err = c.dead(ctx, of, s); err != nil || lasts && doubt == 0 {
+		if over, lasts, doubt, err = c.k.Peers.HolderIsDead(ctx, of, s); err != nil || lasts && doubt == 0 {
 			break
 		}
 		if doubt > 0 {
@@ -306,32 +305,6 @@ func (c *Client) Leader(ctx context.Context, name string) (Leader, error) {
 		return Leader{Name: name}, err
 	}
 	return leaderOf(name, s.Rec, false)
-}
-
-// dead reports whether the holder of a lock in the state s is known to be dead, or to have closed
-// its session; and else whether it is known to have held the lock since s was read, and when to look
-// again if it is overdue by the wall clocks. It writes nothing.
-func (c *Client) dead(ctx context.Context, of *cell.Cell, s *cell.Seen) (dead, lasts bool, doubt time.Duration, _ error) {
-	now := s
-	if s.Rec.Session != "" {
-		if c.k.Peers.Trusts(s.Rec.Session) {
-			return false, true, 0, nil
-		}
-		session, err := c.space.Session(s.Rec.Session)
-		if err != nil {
-			return false, false, 0, fmt.Errorf("%s: %w: %w", of, store.ErrCorrupt, err)
-		}
-		if now, err = session.Inspect(ctx); err != nil || now.Rec == nil {
-			return false, false, 0, err
-		}
-		of, now = session, session.Note(now)
-	}
-	v := of.Judge(ctx, now)
-	dead = now.Rec.State != Held || v.Open
-	if !dead && c.space.Clock.Wall().Sub(now.Rec.Renewed) > c.space.Set.Expiry(now.Rec.TTL) {
-		doubt = max(min(v.Wait, c.space.Set.MostPoll(now.Rec.TTL)), time.Millisecond)
-	}
-	return dead, !dead, doubt, nil
 }
 
 // leaderOf returns who leads by the record of a lock, nil if there is none, and by whether its holder
@@ -380,7 +353,7 @@ func (c *Client) Observe(ctx context.Context, name string) iter.Seq2[Leader, err
 			over, wait := false, c.space.Set.MaxPoll
 			if err == nil {
 				s = of.Note(s)
-				over, wait, err = c.isExpired(ctx, of, s)
+				over, wait, err = c.k.Peers.HolderIsOver(ctx, of, s)
 			}
 			if ctx.Err() != nil {
 				yield(Leader{Name: name}, fmt.Errorf("lock %q: %w", name, context.Cause(ctx)))
@@ -411,21 +384,4 @@ func (c *Client) Observe(ctx context.Context, name string) iter.Seq2[Leader, err
 			queue.Await(ctx, w, of, c.k.Peers.Await)
 		}
 	}
-}
-
-// isExpired reports whether the holder of a lock in the state s is known to be over, and how long
-// it takes at the most to know more. It writes nothing.
-func (c *Client) isExpired(ctx context.Context, of *cell.Cell, s *cell.Seen) (over bool, wait time.Duration, err error) {
-	switch {
-	case s.Rec == nil || s.Rec.State != Held:
-		return false, c.space.Set.Expiry(c.space.Set.TTL), nil
-	case s.Rec.Session == "":
-		v := of.Judge(ctx, s)
-		if v.Open {
-			v.Wait = c.space.Set.RereadDelay(s.Rec.TTL)
-		}
-		return v.Open, max(v.Wait, time.Millisecond), nil
-	}
-	over, _, err = c.k.Peers.IsDead(ctx, s.Rec.Session, s.Rec.TTL)
-	return over, c.space.Set.RereadDelay(s.Rec.TTL), err
 }

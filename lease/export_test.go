@@ -2,7 +2,6 @@ package lease
 
 import (
 	"github.com/holdfast-go/holdfast/internal/lockrec"
-	"github.com/holdfast-go/holdfast/internal/safefile"
 	"github.com/holdfast-go/holdfast/internal/sysclock"
 	"github.com/holdfast-go/holdfast/lease/internal/cell"
 )
@@ -40,16 +39,6 @@ func Decode(name string, value []byte) (*Record, error) { return lockrec.Decode(
 // DecodeKind decodes a record of that kind.
 func DecodeKind(kind, name string, value []byte) (*Record, error) {
 	return lockrec.Decode(kind, name, value)
-}
-
-// SweepCache removes what a [FileCache] in dir has not needed for long.
-func SweepCache(dir string) {
-	d, err := safefile.OpenPrivateDir(dir)
-	if err != nil {
-		panic(err)
-	}
-	defer d.Close()
-	removeOldObservations(d)
 }
 
 // BatchPollsAlways makes a client use batch polls for a single lock, however short its pauses.
