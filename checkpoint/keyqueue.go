@@ -152,9 +152,7 @@ func (l *keyQueue) parse(value []byte, version store.Version) (state, error) {
 func (l *keyQueue) do(ctx context.Context, c Change) (answer, error) {
 	call := &call{Change: c, Waiter: group.NewWaiter()}
 	l.mu.Lock()
-	if call.Epoch == 0 {
-		call.Epoch = l.epoch
-	}
+	call.Epoch = cmp.Or(call.Epoch, l.epoch)
 	l.queue.Add(call)
 	if l.full != nil && l.queue.Len() >= l.want {
 		close(l.full)

@@ -2,6 +2,7 @@ package checkpoint
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -43,19 +44,12 @@ type Options struct {
 }
 
 func (o *Options) checked() (Options, error) {
-	var c Options
-	if o != nil {
-		c = *o
-	}
-	if c.KeyPrefix == "" {
-		c.KeyPrefix = defaultKeyPrefix
-	}
+	c := *cmp.Or(o, &Options{})
+	c.KeyPrefix = cmp.Or(c.KeyPrefix, defaultKeyPrefix)
 	if err := store.CheckKey(c.KeyPrefix); err != nil {
 		return c, fmt.Errorf("%w: Options.KeyPrefix: %w", store.ErrInvalid, err)
 	}
-	if c.resolveTimeout == 0 {
-		c.resolveTimeout = 10 * time.Second
-	}
+	c.resolveTimeout = cmp.Or(c.resolveTimeout, 10*time.Second)
 	if c.PollInterval < 0 {
 		return c, fmt.Errorf("%w: Options.PollInterval is %v; it must not be negative", store.ErrInvalid, c.PollInterval)
 	}
@@ -185,9 +179,7 @@ func wrap(op store.Kind, key string, err error) error {
 // the error ([store.OutcomeOf]) is Unknown in three cases: the read failed, the store cannot
 // recognise its own writes, or the context ended. The caller can then repeat the same call.
 func (k *RegisterStore) Advance(ctx context.Context, key string, p Position, opts *AdvanceOptions) (Result, error) {
-	if opts == nil {
-		opts = &AdvanceOptions{}
-	}
+	opts = cmp.Or(opts, &AdvanceOptions{})
 	a, err := k.change(ctx, key, Change{
 		Verb: VerbAdvance, Position: p, Token: opts.Token, Epoch: opts.Epoch, Force: opts.Force,
 	})
@@ -210,9 +202,7 @@ func (k *RegisterStore) Fence(ctx context.Context, key string, token uint64) (Ch
 // Reset implements [Store]. Reset always reads the register before it writes, and does not share
 // its write with other calls.
 func (k *RegisterStore) Reset(ctx context.Context, key string, p Position, opts *ChangeOptions) (Checkpoint, error) {
-	if opts == nil {
-		opts = &ChangeOptions{}
-	}
+	opts = cmp.Or(opts, &ChangeOptions{})
 	a, err := k.change(ctx, key, Change{
 		Verb: VerbReset, Position: p, Token: opts.Token, Force: opts.Force, ExpectedSequence: opts.ExpectedSequence,
 	})
@@ -222,9 +212,7 @@ func (k *RegisterStore) Reset(ctx context.Context, key string, p Position, opts 
 // Delete implements [Store]. The register remains, with its token and epoch. So an earlier holder
 // of the lease, or a late Advance, cannot restore the checkpoint.
 func (k *RegisterStore) Delete(ctx context.Context, key string, opts *ChangeOptions) (Checkpoint, error) {
-	if opts == nil {
-		opts = &ChangeOptions{}
-	}
+	opts = cmp.Or(opts, &ChangeOptions{})
 	a, err := k.change(ctx, key, Change{
 		Verb: VerbDelete, Token: opts.Token, Force: opts.Force, ExpectedSequence: opts.ExpectedSequence,
 	})

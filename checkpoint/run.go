@@ -2,6 +2,7 @@ package checkpoint
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -76,13 +77,8 @@ type RunOptions struct {
 }
 
 func (o *RunOptions) checked() (RunOptions, error) {
-	var c RunOptions
-	if o != nil {
-		c = *o
-	}
-	if c.SaveEvery == 0 {
-		c.SaveEvery = 100
-	}
+	c := *cmp.Or(o, &RunOptions{})
+	c.SaveEvery = cmp.Or(c.SaveEvery, 100)
 	if c.SaveInterval == 0 {
 		c.SaveInterval = time.Second
 	}

@@ -184,10 +184,7 @@ type Client struct {
 // New returns a client for the objects of a bucket. It sends no request. All clients of a bucket
 // should have the same options.
 func New(b Bucket, opts *Options) (*Client, error) {
-	var o Options
-	if opts != nil {
-		o = *opts
-	}
+	o := *cmp.Or(opts, &Options{})
 	if b == nil {
 		return nil, fmt.Errorf("object: %w: the bucket is nil", ErrInvalid)
 	}

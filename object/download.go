@@ -86,10 +86,7 @@ type opener interface {
 }
 
 func downloadFrom(ctx context.Context, b opener, t Traits, key string, w io.WriterAt, opts *DownloadOptions) (Info, error) {
-	var o DownloadOptions
-	if opts != nil {
-		o = *opts
-	}
+	o := *cmp.Or(opts, &DownloadOptions{})
 	o.rangeSize = cmp.Or(o.rangeSize, downloadRange)
 	o.Parallel = cmp.Or(o.Parallel, DefaultParallel)
 	if o.Parallel < 1 || o.Parallel > 64 || o.Offset < 0 || o.Offset > 0 && o.IfMatch == "" {

@@ -1,6 +1,7 @@
 package object
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -167,13 +168,8 @@ type SweepStats struct {
 // SweepUploads changes no object. It continues after an upload that it could not remove, and
 // returns the first such error at the end. On a bucket without uploads in parts it does nothing.
 func SweepUploads(ctx context.Context, b Bucket, prefix string, opts *SweepOptions) (SweepStats, error) {
-	var o SweepOptions
-	if opts != nil {
-		o = *opts
-	}
-	if o.MinAge == 0 {
-		o.MinAge = defaultUploadAge
-	}
+	o := *cmp.Or(opts, &SweepOptions{})
+	o.MinAge = cmp.Or(o.MinAge, defaultUploadAge)
 	switch {
 	case o.MinAge < MinUploadAge:
 		return SweepStats{}, fmt.Errorf("%w: SweepOptions.MinAge is %v, at least %v is needed", ErrInvalid, o.MinAge, MinUploadAge)

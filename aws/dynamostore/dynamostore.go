@@ -110,10 +110,7 @@ func New(client *dynamodb.Client, name string, opts *Options) (*Store, error) {
 }
 
 func newTable(client *dynamodb.Client, name string, opts *Options) (*table, error) {
-	var o Options
-	if opts != nil {
-		o = *opts
-	}
+	o := *cmp.Or(opts, &Options{})
 	if err := o.check(); err != nil {
 		return nil, err
 	}

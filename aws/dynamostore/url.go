@@ -17,15 +17,12 @@ func FromURL(ctx context.Context, rawURL string, opts *Options) (client *dynamod
 	if err != nil {
 		return nil, "", nil, err
 	}
-	of = &Options{}
-	if opts != nil {
-		*of = *opts
-	}
-	of.Prefix, of.Timeout, of.Unsafe = u.Prefix, cmp.Or(u.Timeout, of.Timeout), slices.Clip(of.Unsafe)
+	o := *cmp.Or(opts, &Options{})
+	o.Prefix, o.Timeout, o.Unsafe = u.Prefix, cmp.Or(u.Timeout, o.Timeout), slices.Clip(o.Unsafe)
 	for _, risk := range u.Unsafe {
-		of.Unsafe = append(of.Unsafe, Risk(risk))
+		o.Unsafe = append(o.Unsafe, Risk(risk))
 	}
-	return client, u.Table, of, nil
+	return client, u.Table, &o, nil
 }
 
 // Open returns a [Store] for the registers that a URL dynamodb://TABLE/PREFIX?PARAMETERS names. If

@@ -1,6 +1,7 @@
 package s3bucket
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"iter"
@@ -20,10 +21,7 @@ import (
 // server sends an earlier page again, List ends with an error. A directory bucket lists only whole
 // directories. Then List omits the keys that the caller did not request.
 func (b *Bucket) List(ctx context.Context, prefix string, opts *object.ListOptions) iter.Seq2[object.Info, error] {
-	var after string
-	if opts != nil {
-		after = opts.After
-	}
+	after := cmp.Or(opts, &object.ListOptions{}).After
 	return b.list(ctx, prefix, after, "")
 }
 

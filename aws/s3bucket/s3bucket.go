@@ -1,6 +1,7 @@
 package s3bucket
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -154,10 +155,7 @@ var (
 // New returns the bucket with this name. The Bucket sends its requests through the given client.
 // New sends no request.
 func New(client *s3.Client, bucket string, opts *Options) (*Bucket, error) {
-	var o Options
-	if opts != nil {
-		o = *opts
-	}
+	o := *cmp.Or(opts, &Options{})
 	if client == nil || bucket == "" {
 		return nil, fmt.Errorf("s3bucket: %w: the client is nil, or the name of the bucket is empty", object.ErrInvalid)
 	}
@@ -189,15 +187,11 @@ func New(client *s3.Client, bucket string, opts *Options) (*Bucket, error) {
 
 // check fills in the defaults and refuses what is out of bounds.
 func (o *Options) check() error {
-	if o.Timeout == 0 {
-		o.Timeout = DefaultTimeout
-	}
+	o.Timeout = cmp.Or(o.Timeout, DefaultTimeout)
 	if o.PartSize == 0 {
 		o.PartSize = DefaultPartSize
 	}
-	if o.Parallel == 0 {
-		o.Parallel = DefaultParallel
-	}
+	o.Parallel = cmp.Or(o.Parallel, DefaultParallel)
 	if o.ProbePrefix == "" {
 		o.ProbePrefix = DefaultProbePrefix
 	}

@@ -1,6 +1,7 @@
 package s3bucket
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -119,10 +120,7 @@ func (c *Config) Options(opts *Options) *Options { return c.options.with(opts, c
 
 // with returns opts with what is set in o.
 func (o Options) with(opts *Options, prefix string) *Options {
-	var merged Options
-	if opts != nil {
-		merged = *opts
-	}
+	merged := *cmp.Or(opts, &Options{})
 	set(&merged.Timeout, o.Timeout)
 	set(&merged.Owner, o.Owner)
 	set(&merged.Encryption, o.Encryption)
@@ -161,10 +159,7 @@ func Open(ctx context.Context, rawURL string, opts *Options) (b *Bucket, prefix 
 	if err != nil {
 		return nil, "", err
 	}
-	var o Options
-	if opts != nil {
-		o = *opts
-	}
+	o := *cmp.Or(opts, &Options{})
 	o.AssumeAbilities = slices.Concat(o.AssumeAbilities, c.unsafe)
 	b, err = c.Open(ctx, &o)
 	return b, strings.Trim(c.Prefix, "/"), err

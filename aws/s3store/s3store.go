@@ -125,10 +125,7 @@ var (
 
 // New returns a Store for the registers below a prefix in a bucket. It sends no request.
 func New(bucket *s3bucket.Bucket, prefix string, opts *Options) (*Store, error) {
-	var o Options
-	if opts != nil {
-		o = *opts
-	}
+	o := *cmp.Or(opts, &Options{})
 	o.MaxClockSkew = cmp.Or(o.MaxClockSkew, DefaultMaxClockSkew)
 	if o.MaxClockSkew < time.Second {
 		return nil, fmt.Errorf("s3store: Options.MaxClockSkew is %v; it must be at least 1s", o.MaxClockSkew)
@@ -282,10 +279,7 @@ func Open(ctx context.Context, rawURL string, opts *Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	var o Options
-	if opts != nil {
-		o = *opts
-	}
+	o := *cmp.Or(opts, &Options{})
 	b, err := c.Open(ctx, &s3bucket.Options{Logger: o.Logger})
 	if err != nil {
 		return nil, err

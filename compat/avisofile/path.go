@@ -1,6 +1,7 @@
 package avisofile
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -45,9 +46,7 @@ func resolve(path string) (filePath, error) {
 		if base == "" || base == "." || base == ".." {
 			return filePath{}, &os.PathError{Op: "open", Path: path, Err: syscall.EISDIR}
 		}
-		if dir == "" {
-			dir = "."
-		}
+		dir = cmp.Or(dir, ".")
 		dir, err := filepath.EvalSymlinks(dir)
 		if err != nil {
 			return filePath{}, err

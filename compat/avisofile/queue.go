@@ -1,6 +1,7 @@
 package avisofile
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
@@ -25,9 +26,7 @@ func (s *Store) do(ctx context.Context, c change) (answer, error) {
 	}
 	if shown, ok := s.shown[c.key]; ok {
 		o.LastShown = &shown
-		if o.Epoch == 0 {
-			o.Epoch = shown.Epoch
-		}
+		o.Epoch = cmp.Or(o.Epoch, shown.Epoch)
 	}
 	s.queue.Add(o)
 	if !s.running {

@@ -1,6 +1,7 @@
 package avisofile
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -82,9 +83,7 @@ func Restore(ctx context.Context, path string, opts *RestoreOptions) (RestoreRes
 }
 
 func restore(ctx context.Context, path string, opts *RestoreOptions) (RestoreResult, error) {
-	if opts == nil {
-		opts = &RestoreOptions{}
-	}
+	opts = cmp.Or(opts, &RestoreOptions{})
 	if err := safefile.CheckNames(opts.Unsafe); err != nil {
 		return RestoreResult{}, fmt.Errorf("%w: %w", store.ErrInvalid, err)
 	}

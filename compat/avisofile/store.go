@@ -1,6 +1,7 @@
 package avisofile
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -56,10 +57,7 @@ type Options struct {
 }
 
 func (o *Options) checked() (Options, error) {
-	var c Options
-	if o != nil {
-		c = *o
-	}
+	c := *cmp.Or(o, &Options{})
 	if err := safefile.CheckNames(c.Unsafe); err != nil {
 		return c, fmt.Errorf("%w: %w", store.ErrInvalid, err)
 	}
@@ -212,9 +210,7 @@ func (s *Store) change(ctx context.Context, key string, c change) (answer, error
 // The outcome of an error is unknown if a sync failed after the file was replaced, or if the
 // context ended during the write. The caller can then repeat the same call.
 func (s *Store) Advance(ctx context.Context, key string, p checkpoint.Position, opts *checkpoint.AdvanceOptions) (checkpoint.Result, error) {
-	if opts == nil {
-		opts = &checkpoint.AdvanceOptions{}
-	}
+	opts = cmp.Or(opts, &checkpoint.AdvanceOptions{})
 	a, err := s.change(ctx, key, change{Change: checkpoint.Change{
 		Verb: checkpoint.VerbAdvance, Position: p, Token: opts.Token, Epoch: opts.Epoch, Force: opts.Force,
 	}})
@@ -249,9 +245,7 @@ func (s *Store) Delete(ctx context.Context, key string, opts *checkpoint.ChangeO
 }
 
 func (s *Store) back(ctx context.Context, key string, v checkpoint.Verb, p checkpoint.Position, opts *checkpoint.ChangeOptions) (checkpoint.Checkpoint, error) {
-	if opts == nil {
-		opts = &checkpoint.ChangeOptions{}
-	}
+	opts = cmp.Or(opts, &checkpoint.ChangeOptions{})
 	a, err := s.change(ctx, key, change{
 		Change:      checkpoint.Change{Verb: v, Position: p, Token: opts.Token, Force: opts.Force, ExpectedSequence: opts.ExpectedSequence},
 		needsHolder: s.opts.HeldBy != nil && !opts.Force,

@@ -45,10 +45,7 @@ type Table struct{ t *dynamocall.Table }
 // New returns the table with this name. The Table sends its requests through the given client. New
 // sends no request. To check the table, call [Table.Describe] and [Table.Verify].
 func New(client *dynamodb.Client, name string, opts *Options) (*Table, error) {
-	var o Options
-	if opts != nil {
-		o = *opts
-	}
+	o := *cmp.Or(opts, &Options{})
 	o.Timeout = cmp.Or(o.Timeout, DefaultTimeout)
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	if o.Timeout < 100*time.Millisecond {

@@ -1,6 +1,7 @@
 package reserve
 
 import (
+	"cmp"
 	"context"
 	cryptorand "crypto/rand"
 	"errors"
@@ -52,10 +53,7 @@ func New(table Table, opts *Options) (*Reserver, error) {
 	if table == nil {
 		return nil, fmt.Errorf("reserve: %w: the table is nil", store.ErrInvalid)
 	}
-	var o Options
-	if opts != nil {
-		o = *opts
-	}
+	o := *cmp.Or(opts, &Options{})
 	if err := o.check(); err != nil {
 		return nil, err
 	}

@@ -28,6 +28,7 @@
 package resumekey
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
@@ -62,9 +63,7 @@ type Options struct {
 // Key returns the key of a subscription: 64 lower-case hexadecimal digits. An error
 // matches [ErrInput].
 func Key(baseURL, eventType string, filter []byte, opts *Options) (string, error) {
-	if opts == nil {
-		opts = &Options{}
-	}
+	opts = cmp.Or(opts, &Options{})
 	base, err := BaseURL(baseURL)
 	if err != nil {
 		return "", err

@@ -70,10 +70,7 @@ func (m *Measurement) String() string {
 // order. Then it removes the object. Call Measure before you use a new server, and while the server
 // is as busy as possible. The result does not show how the server behaves under a higher load.
 func (s *Store) Measure(ctx context.Context, opts *MeasureOptions) (*Measurement, error) {
-	var o MeasureOptions
-	if opts != nil {
-		o = *opts
-	}
+	o := *cmp.Or(opts, &MeasureOptions{})
 	o.Puts = cmp.Or(o.Puts, 20)
 	if o.Puts < 1 || o.Puts > 1000 {
 		return nil, fmt.Errorf("%w: Puts is %d; it can be from 1 to 1000", store.ErrMisconfigured, o.Puts)

@@ -1,6 +1,7 @@
 package s3verstore
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -42,10 +43,7 @@ var (
 // The prefix is a valid key of at most 256 bytes, or empty. New sends no request. The first call of
 // the Store checks the bucket.
 func New(bucket *s3bucket.Bucket, prefix string, opts *Options) (*Store, error) {
-	var o Options
-	if opts != nil {
-		o = *opts
-	}
+	o := *cmp.Or(opts, &Options{})
 	if bucket == nil {
 		return nil, fmt.Errorf("s3verstore: %w: the bucket is nil", store.ErrMisconfigured)
 	}

@@ -1,6 +1,7 @@
 package s3verstore
 
 import (
+	"cmp"
 	"context"
 	"net/url"
 	"strings"
@@ -57,10 +58,7 @@ func ParseURL(raw string) (*Config, error) {
 // Times returns a copy of the given options. If the URL has the parameters put_lifetime or
 // settle_delay, the copy has their values.
 func (c *Config) Times(opts *Options) *Options {
-	var o Options
-	if opts != nil {
-		o = *opts
-	}
+	o := *cmp.Or(opts, &Options{})
 	if c.life != 0 {
 		o.PutLifetime, o.SettleDelay = c.life, 0 // SettleDelay depends on it
 	}

@@ -59,10 +59,7 @@ var (
 // New returns the table with this name. The table sends its requests through the given client. New
 // sends no request. The name may be the ARN of the table.
 func New(client *dynamodb.Client, name string, opts *Options) (*Table, error) {
-	var o Options
-	if opts != nil {
-		o = *opts
-	}
+	o := *cmp.Or(opts, &Options{})
 	o.Timeout = cmp.Or(o.Timeout, DefaultTimeout)
 	if o.Timeout < 100*time.Millisecond {
 		return nil, fmt.Errorf("dynamotable: %w: Options.Timeout is %v, at least 100ms is needed", largeitem.ErrInvalid, o.Timeout)

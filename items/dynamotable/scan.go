@@ -1,6 +1,7 @@
 package dynamotable
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -123,10 +124,7 @@ func (t *Table) getMany(ctx context.Context, keys []largeitem.Key, opts *largeit
 		}
 		at[key] = append(at[key], i)
 	}
-	var names largeitem.GetOptions
-	if opts != nil {
-		names = *opts
-	}
+	names := *cmp.Or(opts, &largeitem.GetOptions{})
 	b := &batch{t: t, s: s}
 	if b.projection, b.names, err = projection(s, names.Attributes); err != nil {
 		return nil, err

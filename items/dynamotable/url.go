@@ -20,12 +20,9 @@ func FromURL(ctx context.Context, rawURL string, opts *Options) (client *dynamod
 	if u.Prefix != "" {
 		return nil, "", nil, awsconfig.Wrong("the URL of a table of items must have the form dynamodb://TABLE, without a prefix")
 	}
-	of = &Options{}
-	if opts != nil {
-		*of = *opts
-	}
-	of.Timeout, of.GlobalTable = cmp.Or(u.Timeout, of.Timeout), of.GlobalTable || len(u.Unsafe) > 0
-	return client, u.Table, of, nil
+	o := *cmp.Or(opts, &Options{})
+	o.Timeout, o.GlobalTable = cmp.Or(u.Timeout, o.Timeout), o.GlobalTable || len(u.Unsafe) > 0
+	return client, u.Table, &o, nil
 }
 
 // Open returns the table that a URL dynamodb://TABLE?PARAMETERS names. If the URL has a value for

@@ -2,6 +2,7 @@ package itemtest
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"maps"
 	"slices"
@@ -125,9 +126,7 @@ func basicCases() []testCase {
 				func(n int) any { return bytes.Repeat([]byte{0xff}, n) },
 			} {
 				limit := e.schema.MaxItem
-				if limit == 0 {
-					limit = largeitem.MaxItem
-				}
+				limit = cmp.Or(limit, largeitem.MaxItem)
 				want := attributes{"a": fill(limit - e.schema.ItemSize(e.key(i), attributes{"a": ""}))}
 				_, err := e.t.Put(e.ctx, e.key(i), want, &condition{Absent: true})
 				if errors.Is(err, store.ErrTooLarge) && store.OutcomeOf(err) == store.NotApplied && limit < largeitem.MaxItem {

@@ -102,9 +102,7 @@ func setup(open func(t *testing.T) largeitem.Table, o Options) suitetest.Setup[*
 		if e.schema, err = e.t.Schema(e.ctx); err != nil {
 			t.Fatalf("itemtest: schema: %v", err)
 		}
-		if e.schema.MaxItem == 0 {
-			e.schema.MaxItem = largeitem.MaxItem
-		}
+		e.schema.MaxItem = cmp.Or(e.schema.MaxItem, largeitem.MaxItem)
 		if e.Large == 0 {
 			e.Large = e.schema.MaxItem
 		}

@@ -35,10 +35,7 @@ func (s *Store) Delete(ctx context.Context, key Key, opts *DeleteOptions) (*Resu
 	if err != nil {
 		return nil, failed(opDelete, schema, key, err)
 	}
-	var o DeleteOptions
-	if opts != nil {
-		o = *opts
-	}
+	o := *cmp.Or(opts, &DeleteOptions{})
 	d := &deletion{s: s, schema: schema, key: key}
 	result, err := d.run(ctx, o)
 	if err != nil {

@@ -2,6 +2,7 @@ package largeitem
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -85,10 +86,7 @@ const getTries = 5
 // The context also bounds the reads of the bodies. If the bucket is remote, each open body uses a
 // connection.
 func (s *Store) Get(ctx context.Context, key Key, opts *ReadOptions) (*Item, error) {
-	var o ReadOptions
-	if opts != nil {
-		o = *opts
-	}
+	o := *cmp.Or(opts, &ReadOptions{})
 	var before *Item
 	var missing error
 	for range getTries {

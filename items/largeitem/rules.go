@@ -1,6 +1,7 @@
 package largeitem
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"unicode/utf8"
@@ -138,9 +139,7 @@ func (s Schema) CheckItem(key Key, item Attributes) error {
 		return err
 	}
 	limit := s.MaxItem
-	if limit == 0 {
-		limit = MaxItem
-	}
+	limit = cmp.Or(limit, MaxItem)
 	if size := s.ItemSize(key, item); size > limit {
 		return fmt.Errorf("%w: the item %.200v has %d bytes, but an item of the table %s can have at most %d; store large attributes in the bucket",
 			store.ErrTooLarge, key, size, s.Name, limit)

@@ -1,6 +1,7 @@
 package largeitem
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -207,10 +208,7 @@ func (s *Store) Sweep(ctx context.Context, opts *SweepOptions) (SweepStats, erro
 
 // checkSweep returns the options with their defaults.
 func (s *Store) checkSweep(opts *SweepOptions) (SweepOptions, error) {
-	var o SweepOptions
-	if opts != nil {
-		o = *opts
-	}
+	o := *cmp.Or(opts, &SweepOptions{})
 	setDefault(&o.Parallel, DefaultSweepParallel)
 	if _, mate := s.layout.(pynamoDBMateLayout); mate {
 		o.Scan = true

@@ -1,6 +1,7 @@
 package largeitem
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -105,13 +106,8 @@ type VerifyStats struct {
 // [VerifyOptions].Parallel objects at the same time. It uses 64 KiB of memory for each of these
 // objects, and memory for one page of the scan.
 func (s *Store) Verify(ctx context.Context, opts *VerifyOptions) (VerifyStats, error) {
-	var o VerifyOptions
-	if opts != nil {
-		o = *opts
-	}
-	if o.Parallel == 0 {
-		o.Parallel = DefaultSweepParallel
-	}
+	o := *cmp.Or(opts, &VerifyOptions{})
+	o.Parallel = cmp.Or(o.Parallel, DefaultSweepParallel)
 	switch {
 	case o.Parallel < 1 || o.Parallel > MaxParallel:
 		return VerifyStats{}, fmt.Errorf("%w: VerifyOptions.Parallel is %d; 1 to %d are allowed", ErrInvalid, o.Parallel, MaxParallel)

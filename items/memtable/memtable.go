@@ -51,10 +51,7 @@ var (
 // New returns an empty table. If the options are not valid, the error matches
 // [largeitem.ErrInvalid].
 func New(opts *Options) (*Table, error) {
-	var o Options
-	if opts != nil {
-		o = *opts
-	}
+	o := *cmp.Or(opts, &Options{})
 	o.Table = cmp.Or(o.Table, "items")
 	o.Partition = cmp.Or(o.Partition, largeitem.KeyAttribute{Name: "pk"})
 	t := &Table{
@@ -173,10 +170,7 @@ func (t *Table) failed(op store.Kind, key largeitem.Key, err error) error {
 
 // Scan implements [largeitem.Table]. It yields only items whose keys exist when the scan begins.
 func (t *Table) Scan(ctx context.Context, opts *largeitem.ScanOptions) iter.Seq2[largeitem.Row, error] {
-	var o largeitem.ScanOptions
-	if opts != nil {
-		o = *opts
-	}
+	o := *cmp.Or(opts, &largeitem.ScanOptions{})
 	return func(yield func(largeitem.Row, error) bool) {
 		if o.After != "" && new(largeitem.Key).UnmarshalText([]byte(o.After)) != nil {
 			yield(largeitem.Row{}, fmt.Errorf("%w: ScanOptions.After is %.60q, which is not a position of a memtable", largeitem.ErrInvalid, o.After))

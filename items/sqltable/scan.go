@@ -1,6 +1,7 @@
 package sqltable
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -27,10 +28,7 @@ const (
 // or rows of up to 4 MiB together. No statement is open while the caller processes a row.
 func (t *Table) Scan(ctx context.Context, opts *largeitem.ScanOptions) iter.Seq2[largeitem.Row, error] {
 	return func(yield func(largeitem.Row, error) bool) {
-		var o largeitem.ScanOptions
-		if opts != nil {
-			o = *opts
-		}
+		o := *cmp.Or(opts, &largeitem.ScanOptions{})
 		if err := t.scan(ctx, o, yield); err != nil {
 			yield(largeitem.Row{}, &store.OpError{Op: "scan", Key: t.o.Table, Store: t.o.Name, Err: err})
 		}

@@ -1,6 +1,7 @@
 package storetable
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
@@ -103,10 +104,7 @@ func (t *Table) decode(register string, value []byte) (largeitem.Key, largeitem.
 // again. The store must be a [store.Lister].
 func (t *Table) Scan(ctx context.Context, opts *largeitem.ScanOptions) iter.Seq2[largeitem.Row, error] {
 	return func(yield func(largeitem.Row, error) bool) {
-		var o largeitem.ScanOptions
-		if opts != nil {
-			o = *opts
-		}
+		o := *cmp.Or(opts, &largeitem.ScanOptions{})
 		failed := func(position string, err error) bool {
 			return yield(largeitem.Row{Position: position}, &store.OpError{Op: "scan", Key: t.o.Table, Store: t.fullName, Err: err})
 		}

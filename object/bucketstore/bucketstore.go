@@ -2,6 +2,7 @@ package bucketstore
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -50,10 +51,7 @@ type Store struct {
 // New returns a store whose registers are the objects of b below a prefix. The prefix is empty, or
 // a valid key of a register of at most [MaxPrefix] bytes. New sends no request.
 func New(b object.Bucket, prefix string, opts *Options) (*Store, error) {
-	var o Options
-	if opts != nil {
-		o = *opts
-	}
+	o := *cmp.Or(opts, &Options{})
 	prefix = strings.TrimSuffix(prefix, "/")
 	if prefix != "" {
 		if err := store.CheckKey(prefix); err != nil {

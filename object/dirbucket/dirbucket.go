@@ -28,6 +28,7 @@
 package dirbucket
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -88,10 +89,7 @@ var (
 // bodies are in the subdirectory "data", and the index is a filestore in the subdirectory "index".
 // The caller must close the bucket.
 func Open(dir string, opts *Options) (*Bucket, error) {
-	var o Options
-	if opts != nil {
-		o = *opts
-	}
+	o := *cmp.Or(opts, &Options{})
 	if !o.ReadOnly {
 		if err := safefile.MakeDirs(dir, syncOutside); err != nil {
 			return nil, fmt.Errorf("dirbucket: %w", safefile.Explain(err))

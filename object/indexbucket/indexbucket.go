@@ -33,6 +33,7 @@
 package indexbucket
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -94,13 +95,8 @@ var (
 // the other bucket. No other program may write registers into the index. To share a store, pass a
 // prefix of it; see [store.Prefix]. New sends no request.
 func New(index store.Store, bodies object.Bucket, opts *Options) (*Bucket, error) {
-	var o Options
-	if opts != nil {
-		o = *opts
-	}
-	if o.OrphanAge == 0 {
-		o.OrphanAge = DefaultOrphanAge
-	}
+	o := *cmp.Or(opts, &Options{})
+	o.OrphanAge = cmp.Or(o.OrphanAge, DefaultOrphanAge)
 	switch {
 	case index == nil || bodies == nil:
 		return nil, fmt.Errorf("indexbucket: %w: the index or the bucket is nil", object.ErrInvalid)

@@ -191,10 +191,7 @@ func (b *Bucket) Delete(ctx context.Context, key string, opts *object.DeleteOpti
 
 // List implements [object.Bucket]. It lists the objects that exist at the time of the call.
 func (b *Bucket) List(ctx context.Context, prefix string, opts *object.ListOptions) iter.Seq2[object.Info, error] {
-	var after string
-	if opts != nil {
-		after = opts.After
-	}
+	after := cmp.Or(opts, &object.ListOptions{}).After
 	return func(yield func(object.Info, error) bool) {
 		for _, info := range b.matching(prefix, after) {
 			if ctx.Err() != nil {

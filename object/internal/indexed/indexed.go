@@ -8,6 +8,7 @@
 package indexed
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -225,10 +226,7 @@ func (b *Bucket) Stat(ctx context.Context, key string) (object.Info, error) {
 // List implements [object.Bucket]. List reads the register of each key. If some registers are
 // damaged, List yields the other objects first, and then an error.
 func (b *Bucket) List(ctx context.Context, prefix string, opts *object.ListOptions) iter.Seq2[object.Info, error] {
-	var after string
-	if opts != nil {
-		after = opts.After
-	}
+	after := cmp.Or(opts, &object.ListOptions{}).After
 	return func(yield func(object.Info, error) bool) {
 		var bad []error
 		for e, err := range b.entries(ctx) {
