@@ -100,6 +100,7 @@ cmd/internal/stores:  store/... object/... items/... compat/... internal/... aws
 cmd/internal/cmdline: store internal/safefile cmd/internal/printable cmd/internal/exit cmd/internal/child cmd/internal/output cmd/internal/stores
 cmd/internal/transfer: object internal/safefile cmd/internal/exit cmd/internal/output
 cmd/internal/items:   store items/largeitem internal/... cmd/internal/printable cmd/internal/exit cmd/internal/output cmd/internal/stores cmd/internal/cmdline cmd/internal/transfer
+cmd/internal/leases:  store/... lease internal/... cmd/internal/printable cmd/internal/exit cmd/internal/output cmd/internal/stores cmd/internal/cmdline
 .:                    -
 
 # Never released.
@@ -172,6 +173,7 @@ func TestImportRules(t *testing.T) {
 		{"cmd/internal/transfer", module + "/cmd/internal/cmdline", "transfer may not import cmd/internal/cmdline"},
 		{"cmd/internal/items", module + "/lease", "items may not import lease"},
 		{"cmd/internal/items", module + "/cmd/internal/objects", "items may not import cmd/internal/objects"},
+		{"cmd/internal/leases", module + "/object", "leases may not import object"},
 		{"cmd/internal/stores", module + "/cmd/internal/cmdline", "stores may not import cmd/internal/cmdline"},
 		{"cmd/internal/child", module + "/cmd/holdfast", "child may not import cmd/holdfast"},
 		{"internal/fold", module + "/internal/aws/awscall", "the root module imports no other module"},

@@ -11,6 +11,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/cmd/internal/cmdline"
 	"github.com/holdfast-go/holdfast/cmd/internal/exit"
+	"github.com/holdfast-go/holdfast/cmd/internal/leases"
 	"github.com/holdfast-go/holdfast/cmd/internal/output"
 	"github.com/holdfast-go/holdfast/lease"
 	"github.com/holdfast-go/holdfast/store"
@@ -79,7 +80,7 @@ type askView struct {
 	Token  uint64 `json:"token"`  // of the grant that was asked
 	Holder string `json:"holder"` // whose it is
 	Ended  bool   `json:"grant_ended"`
-	yieldRequestView
+	leases.YieldRequestView
 	End   string `json:"end_reason,omitempty"`  // how it ended: released, handed_over, broken, dead or removed
 	Next  string `json:"next_holder,omitempty"` // of handed_over: who has the lock
 	Store string `json:"store"`
@@ -88,7 +89,7 @@ type askView struct {
 func viewOfStatus(asked lease.YieldStatus, url string) askView {
 	v := askView{
 		Lock: asked.Name, Token: asked.Token, Holder: asked.Holder, Ended: asked.GrantEnded,
-		yieldRequestView: *viewOfRequest(&asked.YieldRequest), End: endOfGrant(asked), Store: url,
+		YieldRequestView: *leases.ViewOfRequest(&asked.YieldRequest), End: endOfGrant(asked), Store: url,
 	}
 	if asked.Grant == "" { // Holder names only the member that entered last
 		v.Holder = ""
@@ -99,29 +100,9 @@ func viewOfStatus(asked lease.YieldStatus, url string) askView {
 	return v
 }
 
-// yieldRequestView is a request to give way.
-type yieldRequestView struct {
-	By           string     `json:"requested_by"`
-	Reason       string     `json:"reason,omitempty"`
-	At           *time.Time `json:"requested_at"`      // by the asker's clock
-	Acknowledged bool       `json:"acknowledged"`      // the holder has written that it read the request
-	Refusal      string     `json:"refusal,omitempty"` // why the holder does not yield
-}
-
-func viewOfRequest(ask *lease.YieldRequest) *yieldRequestView {
-	if ask == nil {
-		return nil
-	}
-	v := &yieldRequestView{By: ask.By, Reason: ask.Reason, Acknowledged: ask.Acknowledged, Refusal: ask.RefusalReason}
-	if !ask.At.IsZero() {
-		v.At = &ask.At
-	}
-	return v
-}
-
 func (a *app) askCommand() *cobra.Command {
 	var (
-		f      leaseFlags // of it only the holder
+		f      leases.Flags // of it only the holder
 		reason string
 		wait   time.Duration
 	)
@@ -143,7 +124,7 @@ that lock, because it would wait for itself. If the lock is free, the status is 
 no such lock, the status is 66. "holdfast break" ends the work of a holder that does not react.`,
 		Example: `  holdfast ask nightly --reason "maintenance at ten"
   holdfast ask deploy --wait 5m; holdfast run deploy --wait 1m -- ./deploy.sh   # also if the lock is free`,
-		ValidArgsFunction: cmdline.CompleteFirst(a.CompleteStored(a.lockNames)),
+		ValidArgsFunction: cmdline.CompleteFirst(a.CompleteLocks()),
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 2 && args[1] != "" {
 				flag := "reason"
@@ -162,33 +143,33 @@ no such lock, the status is 66. "holdfast break" ends the work of a holder that 
 		},
 	}
 	flags := cmd.Flags()
-	f.flags = flags
+	f.FlagSet = flags
 	flags.StringVar(&reason, "reason", "", "reason for the request, at most 1,024 bytes; the holder can read it")
-	flags.StringVar(&f.holder, "holder", "", "your name in the request (default: user, host and process)")
+	flags.StringVar(&f.Holder, "holder", "", "your name in the request (default: user, host and process)")
 	flags.VarP((*cmdline.Seconds)(&wait), "wait", "w", "maximum wait for the release, such as 5m or 300 (seconds); by default ask does not wait")
 	_ = flags.SetAnnotation("wait", cmdline.NoVariable, nil) // here it changes what the command does
 	flags.Lookup("wait").DefValue = ""
 	return cmd
 }
 
-func (a *app) askFor(ctx context.Context, name string, f *leaseFlags, reason string, wait time.Duration) error {
-	if err := checkLockName(name); err != nil {
+func (a *app) askFor(ctx context.Context, name string, f *leases.Flags, reason string, wait time.Duration) error {
+	if err := leases.CheckLockName(name); err != nil {
 		return err
 	}
-	client, st, err := a.client(ctx, a.StoreURL, f)
+	client, st, err := a.Client(ctx, a.StoreURL, f)
 	if err != nil {
 		return err
 	}
-	defer clients{{client, st}}.close(ctx)
+	defer leases.Clients{{Client: client, Store: st}}.Close(ctx)
 	ctx, cancel := cmdline.UntilSignal(ctx)
 	defer cancel()
 	options := &lease.YieldOptions{Reason: reason, Wait: wait > 0}
 	if wait > 0 {
-		if err := heldAround(ctx, client, inheritedLocks(), st.URL, name); err != nil {
+		if err := leases.HeldAround(ctx, client, leases.InheritedLocks(), st.URL, name); err != nil {
 			return err
 		}
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, wait, &waitedError{wait})
+		ctx, cancel = context.WithTimeoutCause(ctx, wait, &leases.WaitedError{Limit: wait})
 		defer cancel()
 		options.OnAcknowledged = func(asked lease.YieldStatus) {
 			nameHolders(ctx, client, &asked)
@@ -208,7 +189,7 @@ func (a *app) askFor(ctx context.Context, name string, f *leaseFlags, reason str
 		if asked.Acknowledged {
 			read = heardText(asked)
 		}
-		return output.WithHints(fmt.Sprintf("after %v, lock %q on %s is still held by %s; %s", wait, name, st.URL, holdersOf(ctx, client, held.Record), read), err, []string{breaks})
+		return output.WithHints(fmt.Sprintf("after %v, lock %q on %s is still held by %s; %s", wait, name, st.URL, leases.HoldersOf(ctx, client, held.Record), read), err, []string{breaks})
 	case errors.Is(err, lease.ErrYieldRefused) && asked.Holder != "":
 		return output.WithHints(fmt.Sprintf("%s holds lock %q on %s, and refuses to release the lock: %s", asked.Holder, name, st.URL, asked.RefusalReason), err, []string{breaks})
 	}
@@ -228,9 +209,9 @@ func (a *app) askFor(ctx context.Context, name string, f *leaseFlags, reason str
 
 // nameHolders puts the names of holders in the place of their sessions.
 func nameHolders(ctx context.Context, client *lease.Client, asked *lease.YieldStatus) {
-	asked.Holder = holdersOf(ctx, client, lease.Record{Holder: asked.Holder})
+	asked.Holder = leases.HoldersOf(ctx, client, lease.Record{Holder: asked.Holder})
 	if asked.Current.State == lease.Held {
-		asked.Current.Holder = holdersOf(ctx, client, asked.Current)
+		asked.Current.Holder = leases.HoldersOf(ctx, client, asked.Current)
 	}
 }
 

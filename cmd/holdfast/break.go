@@ -11,6 +11,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/cmd/internal/cmdline"
 	"github.com/holdfast-go/holdfast/cmd/internal/exit"
+	"github.com/holdfast-go/holdfast/cmd/internal/leases"
 	"github.com/holdfast-go/holdfast/cmd/internal/output"
 	"github.com/holdfast-go/holdfast/cmd/internal/stores"
 	"github.com/holdfast-go/holdfast/compat/s3verstore"
@@ -45,7 +46,7 @@ damaged record of a lock, and keeps a copy of that record.`,
   holdfast break nightly --token 1795220270042317
   holdfast break nightly --token 1795220270042317 --now   # only if the holder is certainly dead
   holdfast break nightly --unreadable --now               # only if no holder of the lock lives`,
-		ValidArgsFunction: cmdline.CompleteFirst(a.CompleteStored(a.lockNames)),
+		ValidArgsFunction: cmdline.CompleteFirst(a.CompleteLocks()),
 		Args:              cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if unreadable {
@@ -68,11 +69,11 @@ damaged record of a lock, and keeps a copy of that record.`,
 }
 
 func (a *app) breakLock(ctx context.Context, name string, token uint64, now, yes bool) error {
-	client, st, err := a.client(ctx, a.StoreURL, &leaseFlags{})
+	client, st, err := a.Client(ctx, a.StoreURL, &leases.Flags{})
 	if err != nil {
 		return err
 	}
-	defer clients{{client, st}}.close(ctx)
+	defer leases.Clients{{Client: client, Store: st}}.Close(ctx)
 	if !yes {
 		if err := a.confirmBreak(ctx, client, name, now); err != nil {
 			return err
@@ -91,7 +92,7 @@ func (a *app) breakLock(ctx context.Context, name string, token uint64, now, yes
 		return err
 	}
 	if a.JSON {
-		return a.PrintJSON(viewOf(client, lease.Info{Record: rec}, st.URL))
+		return a.PrintJSON(leases.ViewOf(client, lease.Info{Record: rec}, st.URL))
 	}
 	stopped := "the holder has"
 	if before.Record.State == lease.Shared {
@@ -109,7 +110,7 @@ func (a *app) breakLock(ctx context.Context, name string, token uint64, now, yes
 		a.Notef("lock %q on %s is free, and clients can take the lock now; its token is %d%s", name, st.URL, rec.Token, again)
 		return nil
 	}
-	by := "the holder was " + holdersOf(ctx, client, before.Record)
+	by := "the holder was " + leases.HoldersOf(ctx, client, before.Record)
 	if before.Record.State == lease.Shared {
 		by = "the lock had several holders"
 	}
@@ -154,11 +155,11 @@ func (a *app) confirmed(name, question string) error {
 
 // breakUnreadable makes a lock usable again when its record cannot be read.
 func (a *app) breakUnreadable(ctx context.Context, name string, yes bool) error {
-	client, st, err := a.client(ctx, a.StoreURL, &leaseFlags{})
+	client, st, err := a.Client(ctx, a.StoreURL, &leases.Flags{})
 	if err != nil {
 		return err
 	}
-	defer clients{{client, st}}.close(ctx)
+	defer leases.Clients{{Client: client, Store: st}}.Close(ctx)
 	if !yes && a.Interactive() {
 		question := fmt.Sprintf("After this command, other clients can take lock %q on %s at once. If a holder lives, two holders work at the same time. Are all holders certainly dead?", name, st.URL)
 		if err := a.confirmed(name, question); err != nil {
@@ -226,7 +227,7 @@ func repair(ctx context.Context, st store.Store, key string, value []byte) (wher
 		return "", err
 	}
 	defer file.Discard()
-	name := fmt.Sprintf("%s-%s", flatName(key), time.Now().UTC().Format("20060102T150405.000000"))
+	name := fmt.Sprintf("%s-%s", leases.FlatName(key), time.Now().UTC().Format("20060102T150405.000000"))
 	install := func() error {
 		if err := file.Sync(); err != nil {
 			return err

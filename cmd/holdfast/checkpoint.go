@@ -21,6 +21,7 @@ import (
 	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/cmd/internal/cmdline"
 	"github.com/holdfast-go/holdfast/cmd/internal/exit"
+	"github.com/holdfast-go/holdfast/cmd/internal/leases"
 	"github.com/holdfast-go/holdfast/cmd/internal/output"
 	"github.com/holdfast-go/holdfast/cmd/internal/printable"
 	"github.com/holdfast-go/holdfast/compat/avisofile"
@@ -117,11 +118,11 @@ func (a *app) withCheckpoints(ctx context.Context, f *checkpointFlags, do func(c
 	if cmdline.EmptyFlag(f.flags, "file") {
 		return exit.Usagef("the name of the state file is empty: name a file; or remove --file and %s to use the store", cmdline.VariableOf("file"))
 	}
-	client, st, err := a.client(ctx, a.StoreURL, &leaseFlags{})
+	client, st, err := a.Client(ctx, a.StoreURL, &leases.Flags{})
 	if err != nil {
 		return err
 	}
-	defer clients{{client, st}}.close(ctx)
+	defer leases.Clients{{Client: client, Store: st}}.Close(ctx)
 	keeper, err := checkpoint.New(st.Store, &checkpoint.Options{HeldBy: heldBy(client)})
 	if err != nil {
 		return err
@@ -136,11 +137,11 @@ func (a *app) withFile(ctx context.Context, f *checkpointFlags, do func(context.
 		return exit.Usagef("--file and --store exclude each other, except for reset and rm: remove one of them")
 	}
 	if a.StoreGiven { // the locks that guard the file's checkpoints lie there
-		client, st, err := a.client(ctx, a.StoreURL, &leaseFlags{})
+		client, st, err := a.Client(ctx, a.StoreURL, &leases.Flags{})
 		if err != nil {
 			return err
 		}
-		defer clients{{client, st}}.close(ctx)
+		defer leases.Clients{{Client: client, Store: st}}.Close(ctx)
 		o.HeldBy = heldBy(client)
 	}
 	if _, err := os.Stat(filepath.Dir(f.file)); errors.Is(err, fs.ErrNotExist) {
@@ -164,7 +165,7 @@ func (a *app) waitingForFile(ctx context.Context, f *checkpointFlags, do func(co
 		defer cancel()
 	}
 	if a.Verbose || a.onTerminal() {
-		waits := time.AfterFunc(showAfter, func() {
+		waits := time.AfterFunc(leases.ShowAfter, func() {
 			a.Notef("waiting for %s: another program has locked the file, or the disk is slow", f.file)
 		})
 		defer waits.Stop()

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/cmd/internal/exit"
+	"github.com/holdfast-go/holdfast/cmd/internal/leases"
 	"github.com/holdfast-go/holdfast/lease"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/memstore"
@@ -32,9 +33,9 @@ func TestExpiryByTheClockDriftOfWaiters(t *testing.T) {
 		for _, age := range []time.Duration{c.since, -1} {
 			info := lease.Info{Age: age, Liveness: store.LivenessUnknown}
 			info.Record = lease.Record{Name: "job", State: lease.Held, TTL: ttl, Renewed: time.Now().Add(-c.since)}
-			v := viewOf(client, info, "file:x")
-			if got := strings.TrimSuffix(v.plainState(), "?"); got != c.want || !strings.Contains(v.explained(), c.wait) {
-				t.Errorf("drift %v, %v: %s, %s", c.drift, c.since, got, v.explained())
+			v := leases.ViewOf(client, info, "file:x")
+			if got := strings.TrimSuffix(v.PlainState(), "?"); got != c.want || !strings.Contains(v.Explained(), c.wait) {
+				t.Errorf("drift %v, %v: %s, %s", c.drift, c.since, got, v.Explained())
 			}
 		}
 		if err := client.Close(t.Context()); err != nil {

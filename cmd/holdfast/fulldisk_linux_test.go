@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/cmd/internal/exit"
+	"github.com/holdfast-go/holdfast/cmd/internal/leases"
 	"github.com/holdfast-go/holdfast/internal/suitetest"
 )
 
@@ -88,11 +89,11 @@ func TestRunOnAFullDisk(t *testing.T) {
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		killed := time.AfterFunc(2*unresponsiveTimeout, func() { _ = cmd.Process.Kill() })
+		killed := time.AfterFunc(2*leases.UnresponsiveTimeout, func() { _ = cmd.Process.Kill() })
 		defer killed.Stop()
 		lines := bufio.NewReader(errs)
 		first, _ := lines.ReadString('\n')
-		if took := time.Since(began); !strings.Contains(first, "no space left on device; holdfast tries again for up to") || took > unresponsiveTimeout/2 {
+		if took := time.Since(began); !strings.Contains(first, "no space left on device; holdfast tries again for up to") || took > leases.UnresponsiveTimeout/2 {
 			t.Errorf("after %v it says %q", took, first)
 		}
 		if roomAgain {
@@ -104,9 +105,9 @@ func TestRunOnAFullDisk(t *testing.T) {
 		_ = cmd.Wait()
 		status, took := cmd.ProcessState.ExitCode(), time.Since(began)
 		switch {
-		case roomAgain && (status != exit.OK || took > unresponsiveTimeout):
+		case roomAgain && (status != exit.OK || took > leases.UnresponsiveTimeout):
 			t.Errorf("with room again, status %d after %v: %s", status, took, rest)
-		case !roomAgain && (status != exit.Unreachable || took < unresponsiveTimeout || !strings.Contains(string(rest), "no space left on device\n")):
+		case !roomAgain && (status != exit.Unreachable || took < leases.UnresponsiveTimeout || !strings.Contains(string(rest), "no space left on device\n")):
 			t.Errorf("status %d after %v: %s", status, took, rest)
 		}
 	}

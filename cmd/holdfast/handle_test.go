@@ -7,6 +7,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/cmd/internal/cmdline"
 	"github.com/holdfast-go/holdfast/cmd/internal/exit"
+	"github.com/holdfast-go/holdfast/cmd/internal/leases"
 	"github.com/holdfast-go/holdfast/cmd/internal/output"
 	"github.com/holdfast-go/holdfast/cmd/internal/stores"
 	"github.com/holdfast-go/holdfast/lease"
@@ -48,7 +49,7 @@ func TestRenewalThatDiesLeavesAGoodHandle(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			clients{client}.close(t.Context()) // it ends here
+			leases.Clients{client}.Close(t.Context()) // it ends here
 			place.close()
 			want := exit.OK
 			if !announced {

@@ -18,6 +18,7 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/internal/child"
 	"github.com/holdfast-go/holdfast/cmd/internal/cmdline"
 	"github.com/holdfast-go/holdfast/cmd/internal/exit"
+	"github.com/holdfast-go/holdfast/cmd/internal/leases"
 	"github.com/holdfast-go/holdfast/cmd/internal/output"
 	"github.com/holdfast-go/holdfast/cmd/internal/stores"
 	"github.com/holdfast-go/holdfast/internal/backoff"
@@ -76,7 +77,7 @@ the lease of that handle has ended.`,
 
   # a background process renews the lock until this script ends
   handle=$(holdfast lock deploy --renew-until $$)`,
-		ValidArgsFunction: a.CompleteStored(a.lockNames),
+		ValidArgsFunction: a.CompleteLocks(),
 		Args:              cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := f.check(args, []string{"lock"}); err != nil {
@@ -85,20 +86,20 @@ the lease of that handle has ended.`,
 			if cmdline.EmptyFlag(cmd.Flags(), "renew-until") {
 				return exit.Usagef("--renew-until is empty: give unlock, parent, or the id of a process")
 			}
-			if f.ttl == 0 {
-				f.ttl = defaultLockTTL
+			if f.TTL == 0 {
+				f.TTL = defaultLockTTL
 				if keep != "" {
-					f.ttl = defaultKeptTTL
+					f.TTL = defaultKeptTTL
 				}
 			}
-			if err := f.trusted(); err != nil {
+			if err := trusted(&f.Flags); err != nil {
 				return err
 			}
 			return a.lock(cmd.Context(), f, args[0], path, keep)
 		},
 	}
 	flags := cmd.Flags()
-	f.leaseFlags.add(flags)
+	f.Flags.Add(flags)
 	flags.Lookup("ttl").Usage = "how long you can rely on the lock without a renewal (default 1h, or 1m with --renew-until)"
 	f.onLost = "kill"
 	f.addWait(flags)
@@ -108,7 +109,7 @@ the lease of that handle has ended.`,
 }
 
 func (a *app) lock(ctx context.Context, f *runFlags, name, path, keep string) error {
-	f.detached = true
+	f.Detached = true
 	var until process
 	if keep != "" {
 		var err error
@@ -134,7 +135,7 @@ func (a *app) lock(ctx context.Context, f *runFlags, name, path, keep string) er
 	if err != nil {
 		return err
 	}
-	defer clients.close(ctx)
+	defer clients.Close(ctx)
 	old, err := a.vacant(ctx, place, handles[0])
 	if err != nil {
 		return err
@@ -151,7 +152,7 @@ func (a *app) lock(ctx context.Context, f *runFlags, name, path, keep string) er
 	if err != nil {
 		return errors.Join(err, set.Release(ctx))
 	}
-	file.Holder = f.holder
+	file.Holder = f.Holder
 	written, err := out.write(file)
 	var kept *renewer
 	if err == nil && keep != "" {
@@ -206,9 +207,9 @@ func (a *app) vacant(ctx context.Context, place *handleDir, wanted *openedStore)
 	if bare, _, _ := strings.Cut(f.Store, "?"); bare == wanted.url && f.Ticket.Name == wanted.Name() {
 		return f, nil
 	}
-	client, st, err := a.client(ctx, f.Store, &leaseFlags{detached: true})
+	client, st, err := a.Client(ctx, f.Store, &leases.Flags{Detached: true})
 	if err == nil {
-		defer clients{{client, st}}.close(ctx)
+		defer leases.Clients{{Client: client, Store: st}}.Close(ctx)
 		var info lease.Info
 		info, err = client.Inspect(ctx, f.Ticket.Name)
 		if errors.Is(err, store.ErrNotFound) || err == nil && (info.Record.State != lease.Held || info.Record.Grant != f.Ticket.Grant) {
@@ -355,7 +356,7 @@ func (p *handleDir) writer() (*handleWriter, error) {
 func (w *handleWriter) write(f *handleFile) (string, error) {
 	path, name := w.place.path, w.place.name
 	if name == "" {
-		name = fmt.Sprintf("%s-%d.json", flatName(f.Ticket.Name), f.Ticket.Token)
+		name = fmt.Sprintf("%s-%d.json", leases.FlatName(f.Ticket.Name), f.Ticket.Token)
 		path = filepath.Join(path, name)
 	}
 	b, err := json.MarshalIndent(f, "", "  ")
@@ -384,16 +385,6 @@ func (w *handleWriter) write(f *handleFile) (string, error) {
 		path = absolute
 	}
 	return path, nil
-}
-
-// flatName turns a text into a name that can be part of a file's name.
-func flatName(name string) string {
-	return fmt.Sprintf("%.100s", strings.Map(func(r rune) rune {
-		if r == '-' || r == '_' || r == '.' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' {
-			return r
-		}
-		return '_'
-	}, name))
 }
 
 // discard removes the temporary file, if it was not renamed.
@@ -485,7 +476,7 @@ func existingHandle(path string) (*handleDir, error) {
 // use reads a handle file, keeps other commands from using it until the place is closed,
 // and makes a client for its lease. If grant is not empty, the handle must be of that
 // grant.
-func (a *app) use(ctx context.Context, place *handleDir, grant string) (f *handleFile, c openClient, err error) {
+func (a *app) use(ctx context.Context, place *handleDir, grant string) (f *handleFile, c leases.Client, err error) {
 	path := place.path
 	if err := place.lock(ctx); err != nil {
 		return nil, c, err
@@ -508,24 +499,24 @@ func (a *app) use(ctx context.Context, place *handleDir, grant string) (f *handl
 		}
 		url = given.Again // the address of the store may have changed
 	}
-	flags := &leaseFlags{detached: true, holder: f.Holder}
+	flags := &leases.Flags{Detached: true, Holder: f.Holder}
 	for _, d := range []struct {
 		text string
 		to   *time.Duration
-	}{{f.TTL, &flags.ttl}, {f.Margin, &flags.margin}, {f.Grace, &flags.grace}} {
+	}{{f.TTL, &flags.TTL}, {f.Margin, &flags.Margin}, {f.Grace, &flags.Grace}} {
 		if *d.to, err = time.ParseDuration(d.text); err != nil {
 			return nil, c, exit.With(exit.Unsafe, fmt.Errorf("handle %s: %w", path, err))
 		}
 	}
-	if flags.grace == 0 {
-		flags.grace = -1 // no grace, and not the default one
+	if flags.Grace == 0 {
+		flags.Grace = -1 // no grace, and not the default one
 	}
-	client, st, err := a.client(ctx, url, flags)
+	client, st, err := a.Client(ctx, url, flags)
 	if err != nil {
 		return nil, c, err
 	}
 	f.Store = st.Again
-	return f, openClient{client, st}, nil
+	return f, leases.Client{Client: client, Store: st}, nil
 }
 
 // handleError explains an error of a command on a handle.
@@ -592,7 +583,7 @@ func (a *app) renewed(ctx context.Context, path, grant string) (*handleFile, err
 	if err != nil {
 		return nil, err
 	}
-	defer clients{client}.close(ctx)
+	defer leases.Clients{client}.Close(ctx)
 	// If this command dies in the middle, the file still holds a good handle.
 	ticket, err := client.RenewTicket(ctx, *f.Ticket, func(t lease.Ticket) error {
 		f.Ticket = &t
@@ -648,7 +639,7 @@ func (a *app) unlock(ctx context.Context, path, grant string) error {
 	if err != nil {
 		return err
 	}
-	defer clients{client}.close(ctx)
+	defer leases.Clients{client}.Close(ctx)
 	err = handleError(path, client.ReleaseTicket(ctx, *f.Ticket))
 	if errors.Is(err, lease.ErrTicketUsed) {
 		return err

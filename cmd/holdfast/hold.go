@@ -68,7 +68,7 @@ of hold, one JSON object per line. See docs/json.md and examples/hold.`,
 
   # many locks: {"command":"acquire","id":"a","lock":"jobs/a"}
   holdfast hold --commands`,
-		ValidArgsFunction: a.CompleteStored(a.lockNames),
+		ValidArgsFunction: a.CompleteLocks(),
 		Args: func(cmd *cobra.Command, args []string) error {
 			if lines && len(args) > 0 {
 				return exit.Usagef("with --commands, hold reads the names of locks from its input, not from the command line")
@@ -95,7 +95,7 @@ of hold, one JSON object per line. See docs/json.md and examples/hold.`,
 		},
 	}
 	flags := cmd.Flags()
-	f.leaseFlags.add(flags)
+	f.Flags.Add(flags)
 	f.onLost = "kill"
 	f.addWait(flags)
 	flags.BoolVar(&lines, "commands", false, "hold any number of locks: read commands from standard input, one JSON object per line")
@@ -141,7 +141,7 @@ func (a *app) hold(ctx context.Context, f *runFlags, name string) error {
 		line.Lock, line.Time = name, time.Now()
 		return out.Encode(line)
 	}
-	f.events = func(e lease.Event) {
+	f.Events = func(e lease.Event) {
 		// If the reader has ended, hold ends with its input.
 		switch e.Kind {
 		case lease.EventAtRisk:
@@ -158,7 +158,7 @@ func (a *app) hold(ctx context.Context, f *runFlags, name string) error {
 	if err != nil {
 		return err
 	}
-	defer clients.close(ctx)
+	defer clients.Close(ctx)
 	set, err := a.acquire(ctx, f, handles, signals)
 	if errors.Is(err, errInputEnded) {
 		a.Notef("end of input: no lock was taken")

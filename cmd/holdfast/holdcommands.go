@@ -19,10 +19,10 @@ import (
 
 	"github.com/holdfast-go/holdfast/cmd/internal/cmdline"
 	"github.com/holdfast-go/holdfast/cmd/internal/exit"
+	"github.com/holdfast-go/holdfast/cmd/internal/leases"
 	"github.com/holdfast-go/holdfast/cmd/internal/output"
 	"github.com/holdfast-go/holdfast/cmd/internal/printable"
 	"github.com/holdfast-go/holdfast/lease"
-	"github.com/holdfast-go/holdfast/store"
 )
 
 // Bounds of hold --commands. A line has room for the largest data, each byte of it escaped.
@@ -87,12 +87,12 @@ func (a *app) holdLines(ctx context.Context, f *runFlags) error {
 	asked, cancel := cmdline.UntilSignal(ctx)
 	defer cancel()
 	h := &lineHolder{ctx: ctx, wait: f.wait, out: newOutbox(a.Stdout), claims: map[string]*claim{}}
-	f.events, f.reportsWaits = h.event, true
-	client, st, err := a.client(ctx, a.StoreURL, &f.leaseFlags)
+	f.Events, f.ReportsWaits = h.event, true
+	client, st, err := a.Client(ctx, a.StoreURL, &f.Flags)
 	if err != nil {
 		return err
 	}
-	defer clients{{client, st}}.close(ctx)
+	defer leases.Clients{{Client: client, Store: st}}.Close(ctx)
 	h.client = client
 	h.session, err = client.OpenSession(asked)
 	if err != nil && asked.Err() != nil {
@@ -102,8 +102,8 @@ func (a *app) holdLines(ctx context.Context, f *runFlags) error {
 	if err != nil {
 		return err
 	}
-	inherited := inheritedLocks()
-	h.around = func(name string) error { return heldAround(ctx, client, inherited, st.URL, name) }
+	inherited := leases.InheritedLocks()
+	h.around = func(name string) error { return leases.HeldAround(ctx, client, inherited, st.URL, name) }
 	options := client.Options()
 	h.out.put(holdLine{
 		Event: "ready", Store: st.URL, Session: h.session.ID(),
@@ -380,7 +380,7 @@ func (c *lineCommand) check() error {
 		}
 	}
 	if slices.Contains(fields, "lock") {
-		return checkLockName(c.Lock)
+		return leases.CheckLockName(c.Lock)
 	}
 	return nil
 }
@@ -446,7 +446,7 @@ func (h *lineHolder) take(ctx context.Context, c *claim, beside *lease.LockOptio
 	var held *lease.HeldError
 	by := ""
 	if errors.As(err, &held) {
-		by = holdersOf(h.ctx, h.client, held.Record)
+		by = leases.HoldersOf(h.ctx, h.client, held.Record)
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -483,7 +483,7 @@ func (h *lineHolder) acquire(ctx context.Context, c *claim, beside *lease.LockOp
 	}
 	if wait > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, wait, &waitedError{wait})
+		ctx, cancel = context.WithTimeoutCause(ctx, wait, &leases.WaitedError{Limit: wait})
 		defer cancel()
 	}
 	return handle.Acquire(ctx)
@@ -702,15 +702,4 @@ func (o *outbox) close(within time.Duration) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.err
-}
-
-// checkLockName refuses what is no name of a lock.
-func checkLockName(name string) error {
-	if err := store.CheckKey(name); err != nil {
-		return exit.Usagef("lock name: %w", err)
-	}
-	if printable.Text(name) != name {
-		return exit.Usagef("lock name %s contains control characters, or is not valid text", printable.Text(name))
-	}
-	return nil
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/cmd/internal/exit"
+	"github.com/holdfast-go/holdfast/cmd/internal/leases"
 	"github.com/holdfast-go/holdfast/cmd/internal/output"
 	"github.com/holdfast-go/holdfast/cmd/internal/stores"
 	"github.com/holdfast-go/holdfast/lease"
@@ -27,7 +28,7 @@ func TestJSONGolden(t *testing.T) {
 		Name: "jobs/nightly", State: lease.Held, Token: 1795220270042, Holder: "ada@db1 pid 4711",
 		TTL: 30 * time.Second, Granted: at, Renewed: at.Add(10 * time.Second), Data: []byte("step 3"),
 	}
-	lock := viewOf(nil, lease.Info{Record: record, Liveness: store.Alive}, "file:/var/lib/holdfast")
+	lock := leases.ViewOf(nil, lease.Info{Record: record, Liveness: store.Alive}, "file:/var/lib/holdfast")
 	member := lease.Member{Session: "S", Grant: "S.1", TTL: 30 * time.Second, Since: at, Token: 1795220270042}
 	reader, slot, waiter := member, member, member
 	reader.Mode, slot.Mode, slot.Slot, waiter.Mode, waiter.Token = lease.ModeShared, lease.ModeSlot, 2, lease.ModeExclusive, 0
@@ -38,8 +39,8 @@ func TestJSONGolden(t *testing.T) {
 	under := record
 	under.Session, under.Linger = "S", time.Minute
 	under.YieldRequest = &lease.YieldRequest{Grant: "S.1", By: "bob", Reason: "why", At: at, Acknowledged: true, RefusalReason: "no"}
-	locks := []heldLock{{Store: "file:/var/lib/holdfast", Name: "jobs/nightly", Token: 1795220270042}}
-	pool := []heldLock{{Store: "file:/x", Name: "pool", Token: 8, Slot: 2}}
+	locks := []leases.HeldLock{{Store: "file:/var/lib/holdfast", Name: "jobs/nightly", Token: 1795220270042}}
+	pool := []leases.HeldLock{{Store: "file:/x", Name: "pool", Token: 8, Slot: 2}}
 	line := read
 	line.State, line.Holders = lease.Held, nil
 	line.Queue = []lease.Member{{Session: "S", Grant: "S.2", Mode: lease.ModeCandidate, TTL: time.Minute, Since: at}}
@@ -58,11 +59,11 @@ func TestJSONGolden(t *testing.T) {
 	for name, v := range map[string]any{
 		"lock": lock,
 
-		"readers":   viewOf(nil, lease.Info{Record: read}, "file:/x"),
-		"slots":     viewOf(nil, lease.Info{Record: slots}, "file:/x"),
-		"insession": viewOf(nil, lease.Info{Record: under}, "file:/x"),
+		"readers":   leases.ViewOf(nil, lease.Info{Record: read}, "file:/x"),
+		"slots":     leases.ViewOf(nil, lease.Info{Record: slots}, "file:/x"),
+		"insession": leases.ViewOf(nil, lease.Info{Record: under}, "file:/x"),
 
-		"watch": watchLine{Time: at, lockView: lock},
+		"watch": watchLine{Time: at, LockView: lock},
 		"hold":  holdLine{Event: "held", Lock: "jobs/nightly", Token: 7, Time: at, Deadline: at.Add(22 * time.Second), Store: "file:/x"},
 		"asked": viewOfStatus(lease.YieldStatus{
 			YieldRequest: lease.YieldRequest{Grant: "G", By: "bob", Reason: "why", At: at, Acknowledged: true, RefusalReason: "no"},
@@ -71,7 +72,7 @@ func TestJSONGolden(t *testing.T) {
 		"elected":     viewOfLeader("jobs", lease.Leader{Name: "jobs", State: lease.LeaderActive, Value: []byte("ada:8080"), Token: 7, Holder: "ada", Since: at}, nil, "file:/x"),
 		"seen":        seen,
 		"unled":       viewOfLeader("jobs", lease.Leader{}, errors.New("why"), "file:/x"),
-		"candidates":  viewOf(nil, lease.Info{Record: line}, "file:/x"),
+		"candidates":  leases.ViewOf(nil, lease.Info{Record: line}, "file:/x"),
 		"inslot":      &report{Names: []string{"pool"}, Command: []string{"job.sh"}, Result: "ran", Started: at, Acquired: &acquired, Ended: at.Add(time.Minute), Locks: pool},
 		"busyreaders": output.Problem{Level: "error", Message: "why", Status: exit.Busy, Kind: "busy", Lock: "doc", Store: "file:/x", Holder: "ada, bob", Token: 7},
 		"askreaders":  viewOfStatus(lease.YieldStatus{YieldRequest: lease.YieldRequest{By: "bob", At: at}, Name: "doc", Token: 7, Holder: "session S"}, "file:/x"),

@@ -17,6 +17,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/cmd/internal/child"
 	"github.com/holdfast-go/holdfast/cmd/internal/exit"
+	"github.com/holdfast-go/holdfast/cmd/internal/leases"
 	"github.com/holdfast-go/holdfast/lease"
 )
 
@@ -29,21 +30,21 @@ const maxKeptMargin = 10 * time.Second
 
 // trusted makes the lease long enough that the user can rely on it for the requested time:
 // it adds the margin and the grace.
-func (f *leaseFlags) trusted() error {
-	asked := f.ttl
+func trusted(f *leases.Flags) error {
+	asked := f.TTL
 	if asked <= 0 || asked > lease.MaxTTL {
 		return exit.Usagef("--ttl must be from %v to %v, not %v", lease.MinLocalTTL, lease.MaxTTL, asked)
 	}
-	if f.grace == 0 {
-		f.grace = min(asked/4, lease.MaxDefaultGrace)
+	if f.Grace == 0 {
+		f.Grace = min(asked/4, lease.MaxDefaultGrace)
 	}
-	grace := max(f.grace, 0)
-	if f.margin == 0 { // a tenth of the whole lease
-		f.margin = min((asked+grace)/9+time.Millisecond, maxKeptMargin).Truncate(time.Millisecond)
+	grace := max(f.Grace, 0)
+	if f.Margin == 0 { // a tenth of the whole lease
+		f.Margin = min((asked+grace)/9+time.Millisecond, maxKeptMargin).Truncate(time.Millisecond)
 	}
-	f.ttl = (asked + f.margin + grace).Truncate(time.Millisecond)
-	if f.ttl > lease.MaxTTL || f.ttl < asked {
-		return exit.Usagef("--ttl %v is too long: with the margin (%v) and the grace (%v) a lease lasts at most %v", asked, f.margin, grace, lease.MaxTTL)
+	f.TTL = (asked + f.Margin + grace).Truncate(time.Millisecond)
+	if f.TTL > lease.MaxTTL || f.TTL < asked {
+		return exit.Usagef("--ttl %v is too long: with the margin (%v) and the grace (%v) a lease lasts at most %v", asked, f.Margin, grace, lease.MaxTTL)
 	}
 	return nil
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/cmd/internal/child"
 	"github.com/holdfast-go/holdfast/cmd/internal/exit"
+	"github.com/holdfast-go/holdfast/cmd/internal/leases"
 )
 
 // lockResult is what lock --json prints.
@@ -51,7 +52,7 @@ func TestLockCanBeReliedOnForItsTTL(t *testing.T) {
 		if r.Deadline.Before(before.Add(asked)) || r.Deadline.After(time.Now().Add(asked)) {
 			t.Errorf("%s: relied on until %v after it was taken", flags, r.Deadline.Sub(before))
 		}
-		var view lockView
+		var view leases.LockView
 		if err := json.Unmarshal([]byte(p.must(t, store, "show", "job", "--json")), &view); err != nil {
 			t.Fatal(err)
 		}

@@ -8,13 +8,13 @@ import (
 	"os/signal"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-go/holdfast/cmd/internal/child"
 	"github.com/holdfast-go/holdfast/cmd/internal/cmdline"
 	"github.com/holdfast-go/holdfast/cmd/internal/exit"
+	"github.com/holdfast-go/holdfast/cmd/internal/leases"
 	"github.com/holdfast-go/holdfast/cmd/internal/output"
 	"github.com/holdfast-go/holdfast/cmd/internal/printable"
 	"github.com/holdfast-go/holdfast/lease"
@@ -43,7 +43,7 @@ waits. If the store has never answered, lead ends with status 69 after 30 second
 See also holdfast help: processes, sharing (--fair), leases, exit-status.`,
 		Example: `  holdfast lead scheduler --value "$(hostname):8080" -- ./scheduler
   holdfast leader scheduler`,
-		ValidArgsFunction: a.BeforeDash(a.CompleteStored(a.lockNames)),
+		ValidArgsFunction: a.BeforeDash(a.CompleteLocks()),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			dash := cmd.ArgsLenAtDash()
 			switch {
@@ -69,7 +69,7 @@ See also holdfast help: processes, sharing (--fair), leases, exit-status.`,
 		},
 	}
 	flags := cmd.Flags()
-	f.leaseFlags.add(flags)
+	f.Flags.Add(flags)
 	f.addOnAsk(cmd)
 	flags.BoolVar(&f.shared.Fair, "fair", false, "wait in the queue of the lock: candidates with --fair lead in the order of their arrival")
 	flags.StringVar(&value, "value", "", "text that \"holdfast leader\" prints while this process leads, at most 32,768 bytes")
@@ -91,12 +91,12 @@ func (a *app) lead(ctx context.Context, f *runFlags, value []byte, names, argv [
 		<-handled
 		signal.Stop(signals)
 	}()
-	client, st, err := a.client(ctx, a.StoreURL, &f.leaseFlags)
+	client, st, err := a.Client(ctx, a.StoreURL, &f.Flags)
 	if err != nil {
 		return err
 	}
-	defer clients{{client, st}}.close(ctx)
-	if err := heldAround(ctx, client, inheritedLocks(), st.URL, names[0]); err != nil {
+	defer leases.Clients{{Client: client, Store: st}}.Close(ctx)
+	if err := leases.HeldAround(ctx, client, leases.InheritedLocks(), st.URL, names[0]); err != nil {
 		return err
 	}
 	var session *lease.Session
@@ -121,13 +121,13 @@ func (a *app) lead(ctx context.Context, f *runFlags, value []byte, names, argv [
 	}
 	<-handled
 	for {
-		again, err := a.term(ctx, f, elect, openClient{client, st}, value, argv, signals)
+		again, err := a.term(ctx, f, elect, leases.Client{Client: client, Store: st}, value, argv, signals)
 		if !again {
 			return err
 		}
 		switch {
 		case errors.Is(err, lease.ErrUnresponsive):
-			a.Notef("%s has not answered for %v; lead tries again", st.URL, unresponsiveTimeout)
+			a.Notef("%s has not answered for %v; lead tries again", st.URL, leases.UnresponsiveTimeout)
 		case err != nil:
 			a.Notef("%s; lead waits for the lock again", strings.TrimSuffix(output.OneLine(err), "."))
 		}
@@ -135,9 +135,9 @@ func (a *app) lead(ctx context.Context, f *runFlags, value []byte, names, argv [
 }
 
 // term campaigns, and runs the command for a term. It reports whether to campaign again.
-func (a *app) term(ctx context.Context, f *runFlags, elect func(context.Context) (*lease.Election, error), on openClient, value []byte, argv []string, signals chan os.Signal) (again bool, _ error) {
+func (a *app) term(ctx context.Context, f *runFlags, elect func(context.Context) (*lease.Election, error), on leases.Client, value []byte, argv []string, signals chan os.Signal) (again bool, _ error) {
 	var election *lease.Election
-	set, err := a.awaited(ctx, f, []string{on.st.URL}, signals, func(ctx context.Context) (_ *lease.GuardSet, err error) {
+	set, err := a.awaited(ctx, f, []string{on.Store.URL}, signals, func(ctx context.Context) (_ *lease.GuardSet, err error) {
 		if election, err = elect(ctx); err != nil {
 			return nil, err
 		}
@@ -172,14 +172,14 @@ func (a *app) term(ctx context.Context, f *runFlags, elect func(context.Context)
 	}
 	f.answered = true
 	guard := set.Guards()[0]
-	handle := &openedStore{Handle: guard.Handle(), url: on.st.URL, again: on.st.Again}
-	flush(on.Client) // write these messages before the command writes
+	handle := &openedStore{Handle: guard.Handle(), url: on.Store.URL, again: on.Store.Again}
+	leases.Flush(on.Client) // write these messages before the command writes
 	status := 0
 	cmd, err := lookUp(argv)
 	if err == nil {
-		environment(cmd, f.flags, handle, set, urls([]*openedStore{handle}))
+		environment(cmd, f.FlagSet, handle, set, urls([]*openedStore{handle}))
 		var presence []presenceFiler
-		if p, ok := store.As[presenceFiler](on.st.Store); ok {
+		if p, ok := store.As[presenceFiler](on.Store.Store); ok {
 			presence = append(presence, p)
 		}
 		status, _, err = a.supervise(f, cmd, set, signals, presence)
@@ -222,7 +222,7 @@ func viewOfLeader(name string, l lease.Leader, err error, url string) leaderView
 	if !l.Since.IsZero() {
 		v.Since = &l.Since
 	}
-	v.Value, v.Base64 = textOrBytes(l.Value)
+	v.Value, v.Base64 = leases.TextOrBytes(l.Value)
 	return v
 }
 
@@ -243,7 +243,7 @@ With --watch, leader prints each change until you stop the command. Each line ha
 token, the value and the holder. If there is no leader, or its lease has expired, a line says so.`,
 		Example: `  curl "http://$(holdfast leader scheduler)/status"
   holdfast leader scheduler --watch --json | jq -r .value`,
-		ValidArgsFunction: cmdline.CompleteFirst(a.CompleteStored(a.lockNames)),
+		ValidArgsFunction: cmdline.CompleteFirst(a.CompleteLocks()),
 		Args:              cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.leader(cmd.Context(), args[0], watch)
@@ -254,14 +254,14 @@ token, the value and the holder. If there is no leader, or its lease has expired
 }
 
 func (a *app) leader(ctx context.Context, name string, watch bool) error {
-	if err := checkLockName(name); err != nil {
+	if err := leases.CheckLockName(name); err != nil {
 		return err
 	}
-	client, st, err := a.client(ctx, a.StoreURL, &leaseFlags{})
+	client, st, err := a.Client(ctx, a.StoreURL, &leases.Flags{})
 	if err != nil {
 		return err
 	}
-	defer clients{{client, st}}.close(ctx)
+	defer leases.Clients{{Client: client, Store: st}}.Close(ctx)
 	if watch {
 		ctx, cancel := cmdline.UntilSignal(ctx)
 		defer cancel()
@@ -330,12 +330,4 @@ func (a *app) leaderLine(v leaderView) error {
 	}
 	_, err := fmt.Fprintln(a.Stdout, text)
 	return err
-}
-
-// textOrBytes returns data as JSON has it: as text where it is text.
-func textOrBytes(data []byte) (*string, []byte) {
-	if text := string(data); data != nil && utf8.ValidString(text) {
-		return &text, nil
-	}
-	return nil, data
 }

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/holdfast-go/holdfast/cmd/internal/leases"
 	"github.com/holdfast-go/holdfast/lease"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/memstore"
@@ -69,13 +70,13 @@ func TestListInParallel(t *testing.T) {
 				t.Errorf("%+v", v)
 			}
 		}
-		if v := views[locks-1]; len(v.Holders) != locks-1 || v.whose() != "holder 0, holder 1, holder 2, 44 more" {
-			t.Errorf("%d holders: %s", len(v.Holders), v.whose())
+		if v := views[locks-1]; len(v.Holders) != locks-1 || v.Whose() != "holder 0, holder 1, holder 2, 44 more" {
+			t.Errorf("%d holders: %s", len(v.Holders), v.Whose())
 		}
 		if n, want := reads.Load(), int64(locks+locks-1); n != want {
 			t.Errorf("%d reads, want %d", n, want)
 		}
-		if most.Load() != inParallel || took != 2*each*locks/inParallel {
+		if most.Load() != leases.InParallel || took != 2*each*locks/leases.InParallel {
 			t.Errorf("at most %d reads at a time, in %v; one after the other they take %v", most.Load(), took, (2*locks-1)*each)
 		}
 		slow.Store(false)
@@ -131,8 +132,8 @@ func TestSessionReportsItsLock(t *testing.T) {
 				}
 				continue
 			}
-			if v.plainState() != "held" || v.Expires == nil || !v.Expires.After(time.Now()) {
-				t.Errorf("%s, until %v", v.plainState(), v.Expires)
+			if v.PlainState() != "held" || v.Expires == nil || !v.Expires.After(time.Now()) {
+				t.Errorf("%s, until %v", v.PlainState(), v.Expires)
 			}
 		}
 	})

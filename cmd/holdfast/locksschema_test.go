@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-go/holdfast/cmd/internal/leases"
 	"github.com/holdfast-go/holdfast/cmd/internal/output"
 )
 
@@ -54,13 +55,13 @@ func TestLocksSchemaHasEveryField(t *testing.T) {
 		heading string
 	}{
 		"lock":          {watchLine{}, "A lock: "},
-		"member":        {memberView{}, "A lock: "},
-		"run":           {runView{}, "A lock: "},
-		"yield_request": {yieldRequestView{}, "A lock: "},
+		"member":        {leases.MemberView{}, "A lock: "},
+		"run":           {leases.RunView{}, "A lock: "},
+		"yield_request": {leases.YieldRequestView{}, "A lock: "},
 		"ask":           {askView{}, "`ask`, `leader`"},
 		"leader":        {leaderView{}, "`ask`, `leader`"},
 		"report":        {report{}, "`run --report"},
-		"held":          {heldLock{}, "`run --report"},
+		"held":          {leases.HeldLock{}, "`run --report"},
 		"message":       {output.Problem{}, "Messages and errors"},
 		"hold":          {nil, "`hold`: one per line"},
 	} {

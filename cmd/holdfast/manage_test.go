@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/holdfast-go/holdfast/aws/awstest"
+	"github.com/holdfast-go/holdfast/cmd/internal/leases"
 	"github.com/holdfast-go/holdfast/store/filestore"
 )
 
@@ -76,7 +77,7 @@ func number(t *testing.T, text string) uint64 {
 
 func names(t *testing.T, list string) string {
 	t.Helper()
-	var views []lockView
+	var views []leases.LockView
 	if err := json.Unmarshal([]byte(list), &views); err != nil {
 		t.Fatal(err)
 	}

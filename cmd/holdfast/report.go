@@ -11,6 +11,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/cmd/internal/cmdline"
 	"github.com/holdfast-go/holdfast/cmd/internal/exit"
+	"github.com/holdfast-go/holdfast/cmd/internal/leases"
 	"github.com/holdfast-go/holdfast/cmd/internal/output"
 	"github.com/holdfast-go/holdfast/cmd/internal/printable"
 	"github.com/holdfast-go/holdfast/internal/safefile"
@@ -24,15 +25,15 @@ type report struct {
 	file io.Writer
 	done func(whole bool) error // closes the file, which gets its name if it is whole
 
-	Names    []string   `json:"names"`
-	Command  []string   `json:"command"`
-	Result   string     `json:"result"` // ran, already_ran, busy, lost, timed_out or failed
-	Status   int        `json:"status"` // the exit status of holdfast
-	Error    string     `json:"error,omitempty"`
-	Started  time.Time  `json:"started"`
-	Acquired *time.Time `json:"acquired,omitempty"`
-	Ended    time.Time  `json:"ended"`
-	Locks    []heldLock `json:"locks,omitempty"`
+	Names    []string          `json:"names"`
+	Command  []string          `json:"command"`
+	Result   string            `json:"result"` // ran, already_ran, busy, lost, timed_out or failed
+	Status   int               `json:"status"` // the exit status of holdfast
+	Error    string            `json:"error,omitempty"`
+	Started  time.Time         `json:"started"`
+	Acquired *time.Time        `json:"acquired,omitempty"`
+	Ended    time.Time         `json:"ended"`
+	Locks    []leases.HeldLock `json:"locks,omitempty"`
 }
 
 // openReport opens the file before run takes any lock, so that run reports early that it
@@ -98,7 +99,7 @@ func (r *report) acquired(set *lease.GuardSet, url func(*lease.Guard) string) {
 	now := time.Now()
 	r.Acquired = &now
 	for _, g := range set.Guards() {
-		r.Locks = append(r.Locks, heldLock{url(g), g.Name(), g.Token(), g.Slot()})
+		r.Locks = append(r.Locks, leases.HeldLock{Store: url(g), Name: g.Name(), Token: g.Token(), Slot: g.Slot()})
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-go/holdfast/cmd/internal/cmdline"
+	"github.com/holdfast-go/holdfast/cmd/internal/leases"
 	"github.com/holdfast-go/holdfast/lease"
 )
 
@@ -23,7 +24,7 @@ with another number, that run ends with status 73.
 
 If there is no such lock, the status is 66. If the lock is not a semaphore, the status is 73.`,
 		Example:           `  holdfast resize downloads --slots 8`,
-		ValidArgsFunction: cmdline.CompleteFirst(a.CompleteStored(a.lockNames)),
+		ValidArgsFunction: cmdline.CompleteFirst(a.CompleteLocks()),
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 2 && args[1] != "" && slots == 0 {
 				return cmdline.MissingFlag(cmd, "slots", args[0], args[1])
@@ -42,21 +43,21 @@ If there is no such lock, the status is 66. If the lock is not a semaphore, the 
 }
 
 func (a *app) resize(ctx context.Context, name string, slots int) error {
-	if err := checkLockName(name); err != nil {
+	if err := leases.CheckLockName(name); err != nil {
 		return err
 	}
-	client, st, err := a.client(ctx, a.StoreURL, &leaseFlags{})
+	client, st, err := a.Client(ctx, a.StoreURL, &leases.Flags{})
 	if err != nil {
 		return err
 	}
-	defer clients{{client, st}}.close(ctx)
+	defer leases.Clients{{Client: client, Store: st}}.Close(ctx)
 	rec, err := client.Resize(ctx, name, slots)
 	if err != nil {
 		return err
 	}
 	if a.JSON {
-		return a.PrintJSON(viewOf(client, lease.Info{Record: rec}, st.URL))
+		return a.PrintJSON(leases.ViewOf(client, lease.Info{Record: rec}, st.URL))
 	}
-	a.Notef("lock %q on %s has %d slots, of which %s held", name, st.URL, rec.Slots, areOf(len(rec.Holders)))
+	a.Notef("lock %q on %s has %d slots, of which %s held", name, st.URL, rec.Slots, leases.AreOf(len(rec.Holders)))
 	return nil
 }

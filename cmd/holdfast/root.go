@@ -17,6 +17,7 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/internal/cmdline"
 	"github.com/holdfast-go/holdfast/cmd/internal/exit"
 	"github.com/holdfast-go/holdfast/cmd/internal/items"
+	"github.com/holdfast-go/holdfast/cmd/internal/leases"
 	"github.com/holdfast-go/holdfast/cmd/internal/output"
 	"github.com/holdfast-go/holdfast/cmd/internal/stores"
 	"github.com/holdfast-go/holdfast/lease"
@@ -26,6 +27,7 @@ import (
 // app is one invocation of the command: what all subcommands share.
 type app struct {
 	cmdline.Invocation
+	leases.Opener
 	root    *cobra.Command
 	started bool  // the command line was accepted
 	helpErr error // what help was asked of does not exist
@@ -35,6 +37,7 @@ type app struct {
 func execute(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	log.SetOutput(io.Discard) // net/http logs what unknown servers send
 	a := &app{Invocation: cmdline.Invocation{Args: args, Stdin: stdin, Access: stores.Access{Printer: output.Printer{Stdout: stdout, Stderr: stderr}}}}
+	a.Opener = leases.Opener{Invocation: &a.Invocation}
 	a.root = a.command()
 	a.root.SetArgs(args)
 	a.root.SetIn(stdin)

@@ -21,6 +21,7 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/internal/child"
 	"github.com/holdfast-go/holdfast/cmd/internal/cmdline"
 	"github.com/holdfast-go/holdfast/cmd/internal/exit"
+	"github.com/holdfast-go/holdfast/cmd/internal/leases"
 	"github.com/holdfast-go/holdfast/cmd/internal/output"
 	"github.com/holdfast-go/holdfast/lease"
 	"github.com/holdfast-go/holdfast/store"
@@ -29,7 +30,7 @@ import (
 
 // runFlags are the flags of run.
 type runFlags struct {
-	leaseFlags
+	leases.Flags
 	wait           time.Duration
 	once           bool
 	conflictStatus int
@@ -75,7 +76,7 @@ See also holdfast help: processes, once-per, sharing, hooks, leases, exit-status
   holdfast run -n report -- python3 report.py      # end at once if report already runs
   holdfast run report --once-per day -- ./report.sh        # once a day, even if three hosts start it
   holdfast run -n hourly --min-interval 50m -- ./job.sh`,
-		ValidArgsFunction: a.BeforeDash(a.CompleteStored(a.lockNames)),
+		ValidArgsFunction: a.BeforeDash(a.CompleteLocks()),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			dash := cmd.ArgsLenAtDash()
 			if dash < 0 {
@@ -91,7 +92,7 @@ See also holdfast help: processes, once-per, sharing, hooks, leases, exit-status
 		},
 	}
 	flags := cmd.Flags()
-	f.leaseFlags.add(flags)
+	f.Flags.Add(flags)
 	f.addWait(flags)
 	flags.DurationVar(&f.minInterval, "min-interval", 0, "minimum time between the beginnings of two runs")
 	flags.DurationVar(&f.timeout, "timeout", 0, "stop COMMAND if it runs for longer than this; the status is then 124")
@@ -161,7 +162,7 @@ func (f *runFlags) check(names, argv []string) error {
 	}
 	seen := map[string]bool{}
 	for _, name := range names {
-		if err := checkLockName(name); err != nil {
+		if err := leases.CheckLockName(name); err != nil {
 			return err
 		}
 		if seen[name] {
@@ -177,22 +178,6 @@ func (f *runFlags) check(names, argv []string) error {
 
 // inSession reports whether the locks need a session.
 func (f *runFlags) inSession() bool { return f.shared != lease.LockOptions{} }
-
-// heldLock is one element of HOLDFAST_LOCKS.
-type heldLock struct {
-	Store string `json:"store"`
-	Name  string `json:"name"`
-	Token uint64 `json:"token"`
-	Slot  int    `json:"slot,omitempty"` // of a semaphore
-}
-
-// inheritedLocks returns the locks that outer runs hold around this process.
-func inheritedLocks() []heldLock {
-	var locks []heldLock
-	// A variable of that name that another program has set says nothing about locks.
-	_ = json.Unmarshal([]byte(os.Getenv(cmdline.LocksVariable)), &locks)
-	return locks
-}
 
 func (a *app) run(ctx context.Context, f *runFlags, names, argv []string) (err error) {
 	if err := f.check(names, argv); err != nil {
@@ -233,7 +218,7 @@ func (a *app) run(ctx context.Context, f *runFlags, names, argv []string) (err e
 	if err != nil {
 		return err
 	}
-	defer clients.close(ctx)
+	defer clients.Close(ctx)
 	tally.store = handles[0].url
 	set, err := a.acquire(ctx, f, handles, signals)
 	if ran := (*lease.AlreadyRanError)(nil); errors.As(err, &ran) {
@@ -243,9 +228,9 @@ func (a *app) run(ctx context.Context, f *runFlags, names, argv []string) (err e
 		return a.busy(ctx, f, handles, err)
 	}
 	tally.acquired = time.Now()
-	clients.flush() // write these messages before the command writes
+	clients.Flush() // write these messages before the command writes
 	report.acquired(set, urls(handles))
-	environment(cmd, f.flags, handles[0], set, urls(handles))
+	environment(cmd, f.FlagSet, handles[0], set, urls(handles))
 	status, ran := 0, false
 	<-handled
 	if err = a.onAcquire(set.Context(), f.hooks.acquire, cmd.Env); err == nil {
@@ -320,14 +305,14 @@ func exists(path string) bool {
 }
 
 // handles opens the stores and makes a handle for each lock in each of them.
-func (a *app) handles(ctx context.Context, f *runFlags, names []string) (handles []*openedStore, all clients, presence []presenceFiler, err error) {
+func (a *app) handles(ctx context.Context, f *runFlags, names []string) (handles []*openedStore, all leases.Clients, presence []presenceFiler, err error) {
 	defer func() {
 		if err != nil {
-			all.close(ctx)
+			all.Close(ctx)
 		}
 	}()
-	inherited := inheritedLocks()
-	if cmdline.EmptyFlag(f.flags, "also-store") || slices.Contains(f.also, "") {
+	inherited := leases.InheritedLocks()
+	if cmdline.EmptyFlag(f.FlagSet, "also-store") || slices.Contains(f.also, "") {
 		return nil, nil, nil, exit.Usagef("--also-store is empty: name a store, or remove the flag")
 	}
 	for i, also := range f.also {
@@ -336,14 +321,14 @@ func (a *app) handles(ctx context.Context, f *runFlags, names []string) (handles
 		}
 	}
 	for _, url := range append([]string{a.StoreURL}, f.also...) {
-		f.leaseFlags.minInterval = f.minInterval
-		client, st, err := a.client(ctx, url, &f.leaseFlags)
+		f.Flags.MinInterval = f.minInterval
+		client, st, err := a.Client(ctx, url, &f.Flags)
 		if err != nil {
 			return nil, all, nil, err
 		}
-		all = append(all, openClient{client, st})
+		all = append(all, leases.Client{Client: client, Store: st})
 		for _, other := range all[:len(all)-1] {
-			if other.st.URL == st.URL {
+			if other.Store.URL == st.URL {
 				return nil, all, nil, exit.Usagef("--also-store names the store %s, which --store already names", st.URL)
 			}
 		}
@@ -351,7 +336,7 @@ func (a *app) handles(ctx context.Context, f *runFlags, names []string) (handles
 			presence = append(presence, p)
 		}
 		for _, name := range names {
-			if err := heldAround(ctx, client, inherited, st.URL, name); err != nil {
+			if err := leases.HeldAround(ctx, client, inherited, st.URL, name); err != nil {
 				return nil, all, nil, err
 			}
 			h := &openedStore{client: client, store: st.Store, url: st.URL, again: st.Again}
@@ -372,30 +357,6 @@ func (a *app) handles(ctx context.Context, f *runFlags, names []string) (handles
 		}
 	}
 	return handles, all, presence, nil
-}
-
-// heldAround refuses a lock that an ancestor of this process holds: the wait for it would
-// never end. An ancestor that has ended, or no longer holds the lock, does not count: only
-// the environment (of a daemon, say) still names it.
-func heldAround(ctx context.Context, client *lease.Client, inherited []heldLock, url, name string) error {
-	for _, held := range inherited {
-		if held.Store != url || held.Name != name {
-			continue
-		}
-		info, err := client.Inspect(ctx, name)
-		if err != nil || !holds(info.Record, held.Token) || info.Liveness == store.Dead {
-			continue
-		}
-		return exit.With(exit.Busy, fmt.Errorf("lock %q on %s is held by the run that started this command (token %d): the two would wait for each other for ever", name, url, held.Token))
-	}
-	return nil
-}
-
-// holds reports whether a grant with this token holds the lock, alone or with others. A
-// second grant would wait for ever as soon as another process waits to be alone.
-func holds(r lease.Record, token uint64) bool {
-	return r.State == lease.Held && r.Token == token ||
-		r.State == lease.Shared && slices.ContainsFunc(r.Holders, func(m lease.Member) bool { return m.Token == token })
 }
 
 // presenceFiler is a store on which a child can keep the holder's presence up.
@@ -448,7 +409,7 @@ func (a *app) awaited(ctx context.Context, f *runFlags, stores []string, signals
 	defer cancel(nil)
 	if f.wait > 0 {
 		timer := time.AfterFunc(f.wait, func() {
-			cancel(&waitedError{f.wait})
+			cancel(&leases.WaitedError{Limit: f.wait})
 		})
 		defer timer.Stop()
 	}
@@ -489,17 +450,6 @@ func (a *app) awaited(ctx context.Context, f *runFlags, stores []string, signals
 	return set, err
 }
 
-// waitedError says that the wait has reached its limit.
-type waitedError struct{ limit time.Duration }
-
-func (e *waitedError) Error() string { return fmt.Sprintf("the wait of %v has ended", e.limit) }
-
-// Is makes the error match the two errors that it stands for. run reports it only if the
-// store has not answered.
-func (e *waitedError) Is(target error) bool {
-	return target == context.DeadlineExceeded || target == store.ErrUnavailable
-}
-
 // storesOf returns the URLs of the stores of locks.
 func storesOf(handles []*openedStore) (all []string) {
 	for _, h := range handles {
@@ -532,17 +482,17 @@ func (a *app) busy(ctx context.Context, f *runFlags, handles []*openedStore, err
 			b.on, client, b.orphans = h.again, h.client, leftRunning(ctx, h.store, held.Record)
 		}
 	}
-	b.by = holdersOf(ctx, client, held.Record)
+	b.by = leases.HoldersOf(ctx, client, held.Record)
 	return exit.With(f.conflictStatus, b)
 }
 
 // leftRunning says that the holder of a lock is dead, and what it has left running.
 func leftRunning(ctx context.Context, st store.Store, r lease.Record) string {
-	pids, any := orphansOf(ctx, st, r)
+	pids, any := leases.OrphansOf(ctx, st, r)
 	if r.State != lease.Held || !any {
 		return ""
 	}
-	return (&lockView{Liveness: "orphans", Orphans: pids}).explained()
+	return (&leases.LockView{Liveness: "orphans", Orphans: pids}).Explained()
 }
 
 // urls returns a function that returns the URL of a guard's store.
@@ -557,7 +507,7 @@ func urls(handles []*openedStore) func(*lease.Guard) string {
 // environment puts the held locks into the command's environment. It replaces the values of
 // an outer run.
 func environment(cmd *exec.Cmd, flags *pflag.FlagSet, first *openedStore, set *lease.GuardSet, url func(*lease.Guard) string) {
-	locks := inheritedLocks()
+	locks := leases.InheritedLocks()
 	// How leases are held here, and where, is for a run inside this one, too. For how long this one
 	// waits, where it counts, and which slot it has, is not.
 	own := map[string]bool{cmdline.SlotVariable: true, cmdline.VariableOf("store"): true}
@@ -571,7 +521,7 @@ func environment(cmd *exec.Cmd, flags *pflag.FlagSet, first *openedStore, set *l
 		return own[name]
 	})
 	for _, g := range set.Guards() {
-		locks = append(locks, heldLock{url(g), g.Name(), g.Token(), g.Slot()})
+		locks = append(locks, leases.HeldLock{Store: url(g), Name: g.Name(), Token: g.Token(), Slot: g.Slot()})
 		if g.Handle() == first.Handle {
 			cmd.Env = append(cmd.Env, cmdline.LockVariable+"="+g.Name(), fmt.Sprintf("%s=%d", cmdline.TokenVariable, g.Token()), cmdline.VariableOf("store")+"="+first.again)
 			if g.Slot() != 0 {

@@ -13,6 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/internal/cmdline"
 	"github.com/holdfast-go/holdfast/cmd/internal/doctor"
 	"github.com/holdfast-go/holdfast/cmd/internal/exit"
+	"github.com/holdfast-go/holdfast/cmd/internal/leases"
 	"github.com/holdfast-go/holdfast/cmd/internal/output"
 	"github.com/holdfast-go/holdfast/cmd/internal/printable"
 	"github.com/holdfast-go/holdfast/cmd/internal/trial"
@@ -51,7 +52,7 @@ sweep removes tombstones. Other stores keep them, because no version may be used
 also removes the test data of a "bench" or "doctor" that was killed.`,
 		Example: `  holdfast sweep --older-than 720h --dry-run
   holdfast sweep build --older-than 24h`,
-		ValidArgsFunction: cmdline.CompleteFirst(a.CompleteStored(a.lockNames)),
+		ValidArgsFunction: cmdline.CompleteFirst(a.CompleteLocks()),
 		Args:              cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			prefix := ""
@@ -76,11 +77,11 @@ also removes the test data of a "bench" or "doctor" that was killed.`,
 }
 
 func (a *app) sweepLocks(ctx context.Context, prefix string, olderThan time.Duration, dryRun bool) error {
-	client, st, err := a.client(ctx, a.StoreURL, &leaseFlags{})
+	client, st, err := a.Client(ctx, a.StoreURL, &leases.Flags{})
 	if err != nil {
 		return err
 	}
-	defer clients{{client, st}}.close(ctx)
+	defer leases.Clients{{Client: client, Store: st}}.Close(ctx)
 	progress := a.Progress()
 	looked, gone := 0, []string{}
 	removed, err := client.Sweep(ctx, &lease.SweepOptions{

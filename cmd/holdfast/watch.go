@@ -14,6 +14,7 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/internal/child"
 	"github.com/holdfast-go/holdfast/cmd/internal/cmdline"
 	"github.com/holdfast-go/holdfast/cmd/internal/exit"
+	"github.com/holdfast-go/holdfast/cmd/internal/leases"
 	"github.com/holdfast-go/holdfast/cmd/internal/output"
 	"github.com/holdfast-go/holdfast/cmd/internal/printable"
 	"github.com/holdfast-go/holdfast/lease"
@@ -23,7 +24,7 @@ import (
 // watchLine is one line of watch: a lock, and when watch saw it in this state.
 type watchLine struct {
 	Time time.Time `json:"time"`
-	lockView
+	leases.LockView
 
 	by string // who holds the lock, in text
 }
@@ -31,7 +32,7 @@ type watchLine struct {
 func (a *app) watchCommand() *cobra.Command {
 	var renewals bool
 	var poll time.Duration
-	f := &leaseFlags{}
+	f := &leases.Flags{}
 	cmd := &cobra.Command{
 		Use:     "watch [PREFIX]",
 		Short:   "Print every change of a lock, or of all locks below a prefix",
@@ -42,7 +43,7 @@ watch first prints the present state. A state that lasts only a moment can be mi
 output. With --json each change is one object on one line.`,
 		Example: `  holdfast watch                      # all locks of the store
   holdfast watch jobs/ --json | jq -r 'select(.state == "broken") | .name'`,
-		ValidArgsFunction: cmdline.CompleteFirst(a.CompleteStored(a.lockNames)),
+		ValidArgsFunction: cmdline.CompleteFirst(a.CompleteLocks()),
 		Args:              cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			prefix := ""
@@ -55,18 +56,18 @@ output. With --json each change is one object on one line.`,
 			return a.watch(cmd.Context(), f, prefix, renewals, poll)
 		},
 	}
-	f.addClockDrift(cmd.Flags())
+	f.AddClockDrift(cmd.Flags())
 	cmd.Flags().BoolVar(&renewals, "renewals", false, "also print renewals")
 	cmd.Flags().DurationVar(&poll, "poll-interval", 2*time.Second, "time between two searches for new locks")
 	return cmd
 }
 
-func (a *app) watch(ctx context.Context, f *leaseFlags, prefix string, renewals bool, poll time.Duration) error {
-	client, st, err := a.client(ctx, a.StoreURL, f)
+func (a *app) watch(ctx context.Context, f *leases.Flags, prefix string, renewals bool, poll time.Duration) error {
+	client, st, err := a.Client(ctx, a.StoreURL, f)
 	if err != nil {
 		return err
 	}
-	defer clients{{client, st}}.close(ctx)
+	defer leases.Clients{{Client: client, Store: st}}.Close(ctx)
 	signals := make(chan os.Signal, 32)
 	signal.Notify(signals, child.Forwardable()...)
 	defer signal.Stop(signals)
@@ -122,7 +123,7 @@ func (a *app) follow(ctx context.Context, client *lease.Client, url, name string
 		if ctx.Err() != nil {
 			return
 		}
-		line := watchLine{Time: time.Now(), lockView: viewOf(client, info, url)}
+		line := watchLine{Time: time.Now(), LockView: leases.ViewOf(client, info, url)}
 		state := stateOf(info.Record)
 		switch {
 		case err != nil:
@@ -140,7 +141,7 @@ func (a *app) follow(ctx context.Context, client *lease.Client, url, name string
 		}
 		last = state
 		if !a.JSON {
-			line.by = holdersOf(ctx, client, info.Record)
+			line.by = leases.HoldersOf(ctx, client, info.Record)
 		}
 		select {
 		case lines <- line:
@@ -169,31 +170,10 @@ func (a *app) watchLine(line watchLine) error {
 	if a.JSON {
 		return printable.JSON(a.Stdout).Encode(line)
 	}
-	text := fmt.Sprintf("%s  %s  %s  token %d  %s", line.Time.Local().Format("2006-01-02 15:04:05.000"), printable.Text(line.Name), line.stateText(), line.Token, printable.Text(line.by))
+	text := fmt.Sprintf("%s  %s  %s  token %d  %s", line.Time.Local().Format("2006-01-02 15:04:05.000"), printable.Text(line.Name), line.StateText(), line.Token, printable.Text(line.by))
 	if line.Error != "" {
 		text += "  " + printable.Text(line.Error)
 	}
 	_, err := fmt.Fprintln(a.Stdout, text)
 	return err
-}
-
-// stateText returns the state of a lock as it is in the record, for people.
-func (v *lockView) stateText() string {
-	state := v.State
-	switch {
-	case v.State == string(lease.Shared):
-		state = v.plainState()
-	case v.Slots > 0:
-		state += fmt.Sprintf(" (%d slots)", v.Slots)
-	}
-	if v.Asked != nil && v.State != "free" {
-		state += ", asked by " + printable.Text(v.Asked.By)
-		if v.Asked.Refusal != "" {
-			state += " (refused)"
-		}
-	}
-	if n := len(v.Queue); n > 0 {
-		state += fmt.Sprintf(", queue of %d", n)
-	}
-	return state
 }

@@ -1,4 +1,4 @@
-package main
+package leases
 
 import (
 	"fmt"
@@ -12,13 +12,13 @@ import (
 	"github.com/holdfast-go/holdfast/lease"
 )
 
-// unresponsiveTimeout is how long the command keeps asking a store that does not answer.
-const unresponsiveTimeout = 30 * time.Second
+// UnresponsiveTimeout is how long the command keeps asking a store that does not answer.
+const UnresponsiveTimeout = 30 * time.Second
 
 // When a wait is shown: on a terminal after showAfter, on a line that is kept up to date; elsewhere
 // after noteAfter, and then each time that the wait is twice as long, at least every noteEvery.
 const (
-	showAfter = 2 * time.Second
+	ShowAfter = 2 * time.Second
 	noteAfter = 5 * time.Second
 	noteEvery = 10 * time.Minute
 )
@@ -27,7 +27,7 @@ const (
 // moment, which holder the command waits for, since when the holder has the lock, and how long
 // the wait has lasted; and that the store does not answer. --quiet hides both, and --verbose
 // shows every event. It calls holders with a record to learn the name of its holder.
-func (a *app) waitingLine(url string, f *leaseFlags, holders func(lease.Record) string) func(lease.Event) {
+func (a *Opener) waitingLine(url string, f *Flags, holders func(lease.Record) string) func(lease.Event) {
 	return func(e lease.Event) {
 		if a.Verbose {
 			e.Holder = holders(lease.Record{Holder: e.Holder})
@@ -39,7 +39,7 @@ func (a *app) waitingLine(url string, f *leaseFlags, holders func(lease.Record) 
 			a.event(e, url)
 		}
 		switch {
-		case a.Quiet || f.reportsWaits || e.Kind == lease.EventUnresponsive:
+		case a.Quiet || f.ReportsWaits || e.Kind == lease.EventUnresponsive:
 		case e.Kind == lease.EventWaiting:
 			since, stop := a.Wait.Begin(e.Name)
 			go a.showWait(e, url, holders, since, stop)
@@ -50,7 +50,7 @@ func (a *app) waitingLine(url string, f *leaseFlags, holders func(lease.Record) 
 }
 
 // silent says that a store does not answer, or fails.
-func (a *app) silent(url string, e lease.Event) {
+func (a *Opener) silent(url string, e lease.Event) {
 	what := fmt.Sprintf("the store %s does not answer", url)
 	if e.Err != nil {
 		if what = output.OneLine(e.Err); !strings.Contains(what, url) {
@@ -61,12 +61,12 @@ func (a *app) silent(url string, e lease.Event) {
 }
 
 // showWait shows a wait until stop.
-func (a *app) showWait(e lease.Event, url string, holders func(lease.Record) string, since time.Time, stop chan struct{}) {
+func (a *Opener) showWait(e lease.Event, url string, holders func(lease.Record) string, since time.Time, stop chan struct{}) {
 	file, _ := a.Stderr.(*os.File)
 	terminal := file != nil && !a.JSON && term.IsTerminal(int(file.Fd()))
 	next, every := noteAfter, noteEvery
 	if terminal {
-		next, every = showAfter, time.Second
+		next, every = ShowAfter, time.Second
 	}
 	for next < time.Since(since) { // an earlier holder's part of the wait has been shown
 		next = later(next, every)
@@ -101,7 +101,7 @@ func (a *app) showWait(e lease.Event, url string, holders func(lease.Record) str
 func later(next, every time.Duration) time.Duration { return next + min(next, every) }
 
 // event writes an event on one line.
-func (a *app) event(e lease.Event, url string) {
+func (a *Opener) event(e lease.Event, url string) {
 	line := fmt.Sprintf("lock %s %s (token %d) on %s", e.Name, e.Kind, e.Token, url)
 	if e.Name == "" {
 		line = fmt.Sprintf("session %s %s on %s", e.Session, strings.TrimPrefix(string(e.Kind), "session "), url)

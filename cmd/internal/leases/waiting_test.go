@@ -1,4 +1,4 @@
-package main
+package leases
 
 import (
 	"bytes"
@@ -39,8 +39,8 @@ func TestWaitingInAPipe(t *testing.T) {
 	for _, args := range [][]string{nil, {"--quiet"}, {"--json"}} {
 		synctest.Test(t, func(t *testing.T) {
 			var out lockedBuffer
-			a := &app{Invocation: cmdline.Invocation{Access: stores.Access{Printer: output.Printer{Stderr: &out, Quiet: fmt.Sprint(args) == "[--quiet]", JSON: fmt.Sprint(args) == "[--json]"}}}}
-			hear := a.waitingLine("file:/locks", &leaseFlags{}, func(r lease.Record) string { return r.Holder })
+			a := &Opener{&cmdline.Invocation{Access: stores.Access{Printer: output.Printer{Stderr: &out, Quiet: fmt.Sprint(args) == "[--quiet]", JSON: fmt.Sprint(args) == "[--json]"}}}}
+			hear := a.waitingLine("file:/locks", &Flags{}, func(r lease.Record) string { return r.Holder })
 			lines := func() int { return strings.Count(out.String(), "\n") }
 			hear(lease.Event{Kind: lease.EventWaiting, Name: "job", Holder: "ada", Token: 7})
 			time.Sleep(4 * time.Second)
