@@ -92,6 +92,7 @@ compat/s3verstore:    store aws/s3bucket internal/...
 # The program may import every layer, and no package imports the program.
 cmd/...:              store/... lease/... object/... checkpoint/... items/... compat/... internal/... cmd/... aws/... gcp/... azure/... redis/... etcd/... nats/...
 cmd/internal/...:     store/... object/... compat/... internal/... aws/... cmd/internal/printable cmd/internal/trial
+cmd/internal/jsontest: -
 cmd/internal/printable: -
 cmd/internal/exit:    store lease object checkpoint items/largeitem compat/avisofile
 cmd/internal/child:   -
@@ -101,6 +102,7 @@ cmd/internal/cmdline: store internal/safefile cmd/internal/printable cmd/interna
 cmd/internal/transfer: object internal/safefile cmd/internal/exit cmd/internal/output
 cmd/internal/items:   store items/largeitem internal/... cmd/internal/printable cmd/internal/exit cmd/internal/output cmd/internal/stores cmd/internal/cmdline cmd/internal/transfer
 cmd/internal/leases:  store/... lease internal/... cmd/internal/printable cmd/internal/exit cmd/internal/output cmd/internal/stores cmd/internal/cmdline
+cmd/internal/checkpoints: store lease checkpoint compat/avisofile compat/resumekey cmd/internal/printable cmd/internal/exit cmd/internal/output cmd/internal/cmdline cmd/internal/leases
 .:                    -
 
 # Never released.
@@ -174,6 +176,8 @@ func TestImportRules(t *testing.T) {
 		{"cmd/internal/items", module + "/lease", "items may not import lease"},
 		{"cmd/internal/items", module + "/cmd/internal/objects", "items may not import cmd/internal/objects"},
 		{"cmd/internal/leases", module + "/object", "leases may not import object"},
+		{"cmd/internal/checkpoints", module + "/object", "checkpoints may not import object"},
+		{"cmd/internal/checkpoints", module + "/cmd/internal/items", "checkpoints may not import cmd/internal/items"},
 		{"cmd/internal/stores", module + "/cmd/internal/cmdline", "stores may not import cmd/internal/cmdline"},
 		{"cmd/internal/child", module + "/cmd/holdfast", "child may not import cmd/holdfast"},
 		{"internal/fold", module + "/internal/aws/awscall", "the root module imports no other module"},

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/cmd/internal/exit"
+	"github.com/holdfast-go/holdfast/cmd/internal/jsontest"
 	"github.com/holdfast-go/holdfast/lease"
 	"github.com/holdfast-go/holdfast/store/filestore"
 	"github.com/holdfast-go/holdfast/store/memstore"
@@ -22,7 +23,7 @@ import (
 // heldLines is a running hold --commands. Each line that it prints is checked by the schema.
 type heldLines struct {
 	t      *testing.T
-	schema *schema
+	schema *jsontest.Schema
 	in     *io.PipeWriter
 	out    *bufio.Scanner
 	outEnd *io.PipeReader
@@ -35,7 +36,7 @@ func holdLines(t *testing.T, dir string, args ...string) *heldLines {
 	t.Helper()
 	in, inEnd := io.Pipe()
 	outEnd, out := io.Pipe()
-	h := &heldLines{t: t, schema: readSchema(t, "hold"), in: inEnd, out: bufio.NewScanner(outEnd), outEnd: outEnd, status: make(chan int, 1)}
+	h := &heldLines{t: t, schema: jsontest.ReadSchema(t, "hold"), in: inEnd, out: bufio.NewScanner(outEnd), outEnd: outEnd, status: make(chan int, 1)}
 	h.out.Buffer(nil, 1<<20)
 	go func() {
 		h.status <- execute(append([]string{"--store", "file:" + filepath.Join(dir, "store"), "hold", "--commands"}, args...), in, out, &h.errs)
@@ -86,7 +87,7 @@ func TestLinesLostBeforeReported(t *testing.T) {
 func (h *heldLines) say(lines ...string) {
 	h.t.Helper()
 	for _, line := range lines {
-		if err := h.schema.check("command", []byte(line)); err != nil {
+		if err := h.schema.Check("command", []byte(line)); err != nil {
 			h.t.Errorf("%s: the schema refuses it: %v", line, err)
 		}
 		h.write(line + "\n")
@@ -115,7 +116,7 @@ func (h *heldLines) any() (line holdLine) {
 	if !h.out.Scan() {
 		h.t.Fatalf("the output has ended (%v)", h.out.Err())
 	}
-	if err := h.schema.check("line", h.out.Bytes()); err != nil {
+	if err := h.schema.Check("line", h.out.Bytes()); err != nil {
 		h.t.Errorf("%s: the schema refuses it: %v", h.out.Bytes(), err)
 	}
 	if err := json.Unmarshal(h.out.Bytes(), &line); err != nil {
@@ -351,7 +352,7 @@ func TestHoldLinesRefusesBadLines(t *testing.T) {
 	} {
 		n++
 		what := c.line[:min(len(c.line), 80)]
-		if err := h.schema.check("command", []byte(c.line)); err == nil && !strings.Contains(c.want, "in use") && !strings.Contains(c.want, "more than one") &&
+		if err := h.schema.Check("command", []byte(c.line)); err == nil && !strings.Contains(c.want, "in use") && !strings.Contains(c.want, "more than one") &&
 			!strings.Contains(c.want, "lock name") && !strings.Contains(c.want, "base64") && !strings.Contains(c.want, "exclude") && !strings.Contains(c.want, "UTF-8") && !strings.Contains(c.want, `\ud`) && !strings.Contains(c.want, "twice") && !strings.Contains(c.want, `not "xxx`) {
 			t.Errorf("%s: the schema accepts it", what)
 		}

@@ -1,25 +1,17 @@
 package main
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
-	"flag"
-	"os"
 	"testing"
 	"time"
 
-	"github.com/holdfast-go/holdfast/checkpoint"
-	"github.com/holdfast-go/holdfast/cmd/internal/exit"
+	"github.com/holdfast-go/holdfast/cmd/internal/jsontest"
 	"github.com/holdfast-go/holdfast/cmd/internal/leases"
-	"github.com/holdfast-go/holdfast/cmd/internal/output"
 	"github.com/holdfast-go/holdfast/cmd/internal/stores"
 	"github.com/holdfast-go/holdfast/lease"
 	"github.com/holdfast-go/holdfast/object"
 	"github.com/holdfast-go/holdfast/store"
 )
-
-var update = flag.Bool("update", false, "write the golden files anew")
 
 // The JSON that programs read stays as it is.
 func TestJSONGolden(t *testing.T) {
@@ -56,12 +48,7 @@ func TestJSONGolden(t *testing.T) {
 	stat := objectViewOf(stores.Bucket{URL: "s3://bucket"}, stored)
 	stat.Conditions = []conditionView{{Ability: "put_if_absent", Strategy: "reservation", Native: true}, {Ability: "copy", Strategy: "none", Reason: "why"}}
 	stat.ConditionsUnknown, stat.Reservations = "why", "dynamodb://table"
-	for name, v := range map[string]any{
-		"lock": lock,
-
-		"readers":   leases.ViewOf(nil, lease.Info{Record: read}, "file:/x"),
-		"slots":     leases.ViewOf(nil, lease.Info{Record: slots}, "file:/x"),
-		"insession": leases.ViewOf(nil, lease.Info{Record: under}, "file:/x"),
+	jsontest.Golden(t, map[string]any{
 
 		"watch": watchLine{Time: at, LockView: lock},
 		"hold":  holdLine{Event: "held", Lock: "jobs/nightly", Token: 7, Time: at, Deadline: at.Add(22 * time.Second), Store: "file:/x"},
@@ -69,23 +56,17 @@ func TestJSONGolden(t *testing.T) {
 			YieldRequest: lease.YieldRequest{Grant: "G", By: "bob", Reason: "why", At: at, Acknowledged: true, RefusalReason: "no"},
 			Name:         "jobs/nightly", Token: 7, Holder: "ada", GrantEnded: true, Current: lease.Record{State: lease.Held, Holder: "eve"},
 		}, "file:/x"),
-		"elected":     viewOfLeader("jobs", lease.Leader{Name: "jobs", State: lease.LeaderActive, Value: []byte("ada:8080"), Token: 7, Holder: "ada", Since: at}, nil, "file:/x"),
-		"seen":        seen,
-		"unled":       viewOfLeader("jobs", lease.Leader{}, errors.New("why"), "file:/x"),
-		"candidates":  leases.ViewOf(nil, lease.Info{Record: line}, "file:/x"),
-		"inslot":      &report{Names: []string{"pool"}, Command: []string{"job.sh"}, Result: "ran", Started: at, Acquired: &acquired, Ended: at.Add(time.Minute), Locks: pool},
-		"busyreaders": output.Problem{Level: "error", Message: "why", Status: exit.Busy, Kind: "busy", Lock: "doc", Store: "file:/x", Holder: "ada, bob", Token: 7},
-		"askreaders":  viewOfStatus(lease.YieldStatus{YieldRequest: lease.YieldRequest{By: "bob", At: at}, Name: "doc", Token: 7, Holder: "session S"}, "file:/x"),
-		"none":        viewOfLeader("jobs", lease.Leader{State: lease.LeaderNone}, lease.ErrNoLeader, "file:/x"),
-		"lost":        holdLine{Event: "lost", Lock: "jobs/nightly", Token: 7, Time: at, Error: "why"},
+		"elected":    viewOfLeader("jobs", lease.Leader{Name: "jobs", State: lease.LeaderActive, Value: []byte("ada:8080"), Token: 7, Holder: "ada", Since: at}, nil, "file:/x"),
+		"seen":       seen,
+		"unled":      viewOfLeader("jobs", lease.Leader{}, errors.New("why"), "file:/x"),
+		"inslot":     &report{Names: []string{"pool"}, Command: []string{"job.sh"}, Result: "ran", Started: at, Acquired: &acquired, Ended: at.Add(time.Minute), Locks: pool},
+		"askreaders": viewOfStatus(lease.YieldStatus{YieldRequest: lease.YieldRequest{By: "bob", At: at}, Name: "doc", Token: 7, Holder: "session S"}, "file:/x"),
+		"none":       viewOfLeader("jobs", lease.Leader{State: lease.LeaderNone}, lease.ErrNoLeader, "file:/x"),
+		"lost":       holdLine{Event: "lost", Lock: "jobs/nightly", Token: 7, Time: at, Error: "why"},
 		"report": &report{
 			Names: []string{"jobs/nightly"}, Command: []string{"job.sh"}, Result: "ran", Status: 3,
 			Started: at, Acquired: &acquired, Ended: at.Add(time.Minute), Locks: locks,
 		},
-		"checkpoint": viewCheckpoint(checkpoint.Checkpoint{
-			Key: "orders", Exists: true, Epoch: 2, Token: 9, Written: at,
-			Position: checkpoint.Position{Sequence: 1<<64 - 1, EventID: "orders@17", Data: []byte(`{"a":1}`)},
-		}),
 		"handle": &handleFile{
 			Holdfast: 1, Kind: handleKind, Store: "file:/x", TTL: "1h0m0s", Margin: "6m0s", Grace: "5s", Deadline: at,
 			Ticket: &lease.Ticket{Name: "deploy", Token: 7, Grant: "G", Version: "V", Nonce: "N", TTL: time.Hour, Sent: at, Epoch: "E", SentBoot: 5},
@@ -99,26 +80,13 @@ func TestJSONGolden(t *testing.T) {
 		"swept": sweptView{
 			Bucket: "s3://bucket", Uploads: []uploadView{{"big", "U1", at}}, Young: 1, Failed: 2, Bodies: 3,
 		},
-		"bench": benchResult{Operation: "renew", Requests: 1, MedianUS: 1.5, P99US: 2, Ratio: 0.9},
-	} {
-		var got bytes.Buffer
-		enc := json.NewEncoder(&got)
-		enc.SetIndent("", "  ")
-		if err := enc.Encode(v); err != nil {
-			t.Fatal(err)
-		}
-		path := "testdata/golden/" + name + ".json"
-		if *update {
-			if err := os.WriteFile(path, got.Bytes(), 0o644); err != nil {
-				t.Fatal(err)
-			}
-		}
-		want, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if !bytes.Equal(got.Bytes(), want) {
-			t.Errorf("%s: printed\n%s\nwant\n%s", name, got.Bytes(), want)
-		}
-	}
+	})
+	jsontest.GoldenFits(t, map[string]string{
+		"watch": "lock", "asked": "ask", "askreaders": "ask", "elected": "leader", "seen": "leader", "unled": "leader", "none": "leader",
+		"report": "report", "inslot": "report", "hold": "hold", "lost": "hold",
+	})
+	jsontest.Fields(t, "lock", watchLine{}, "A lock: ")
+	jsontest.Fields(t, "ask", askView{}, "`ask`, `leader`")
+	jsontest.Fields(t, "leader", leaderView{}, "`ask`, `leader`")
+	jsontest.Fields(t, "report", report{}, "`run --report")
 }

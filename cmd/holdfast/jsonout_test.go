@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/holdfast-go/holdfast/cmd/internal/jsontest"
 	"github.com/holdfast-go/holdfast/cmd/internal/output"
 )
 
@@ -14,7 +15,7 @@ import (
 // stdout.
 func TestEveryResultAsJSON(t *testing.T) {
 	p, store := newPlaceOfFiles(t)
-	locks, checked := closedSchema(t), map[string]bool{}
+	locks, checked := jsontest.LocksSchema(t), map[string]bool{}
 	p.must(t, store, "checkpoint", "--file", "state.json", "advance", strings.Repeat("ab", 32), "5")
 	p.must(t, store, "run", "sem", "--slots", "2", "--", "true")
 	for _, line := range []string{
@@ -42,7 +43,7 @@ func TestEveryResultAsJSON(t *testing.T) {
 		name, _, _ := strings.Cut(line, " ")
 		if def := map[string]string{"show": "lock", "break": "lock", "resize": "lock", "ls": "locks", "ask": "ask", "leader": "leader"}[name]; def != "" {
 			checked[name] = true
-			if err := locks.check(def, []byte(stdout)); err != nil {
+			if err := locks.Check(def, []byte(stdout)); err != nil {
 				t.Errorf("%s: the schema refuses it: %v: %s", line, err, stdout)
 			}
 		}
@@ -62,9 +63,9 @@ func TestEveryResultAsJSON(t *testing.T) {
 // eachProblem reads what --json writes to stderr, and returns the last.
 func eachProblem(t *testing.T, stderr string) (last output.Problem) {
 	t.Helper()
-	locks := closedSchema(t)
+	locks := jsontest.LocksSchema(t)
 	for _, line := range strings.Split(strings.TrimSuffix(stderr, "\n"), "\n") {
-		if err := locks.check("message", []byte(line)); err != nil {
+		if err := locks.Check("message", []byte(line)); err != nil {
 			t.Errorf("%s: the schema refuses it: %v", line, err)
 		}
 		last = output.Problem{}

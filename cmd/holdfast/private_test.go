@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -20,7 +19,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/holdfast-go/holdfast/cmd/internal/cmdline"
 	"github.com/holdfast-go/holdfast/cmd/internal/exit"
 	"github.com/holdfast-go/holdfast/cmd/internal/stores"
 	"github.com/holdfast-go/holdfast/internal/suitetest"
@@ -375,35 +373,6 @@ func TestPlantedProbes(t *testing.T) {
 			}
 		}
 	}
-}
-
-// An import that does not end is not read for ever: neither one long text, nor blanks.
-func TestEndlessImport(t *testing.T) {
-	for _, start := range []string{`[{"key":"`, " ", `[`} {
-		in := endless(start)
-		a := &app{Invocation: cmdline.Invocation{Stdin: in}}
-		if _, err := a.readExport("-", 1<<20); err == nil || !strings.Contains(err.Error(), "larger than 1048576 bytes") || exit.Status(err) != exit.Usage {
-			t.Errorf("%q: %v", start, err)
-		}
-	}
-}
-
-// endless repeats blanks after a start, or letters where the start has begun a text.
-func endless(start string) io.Reader {
-	rest := " "
-	if strings.HasSuffix(start, `"`) {
-		rest = "a"
-	}
-	return io.MultiReader(strings.NewReader(start), repeated(rest))
-}
-
-type repeated string
-
-func (r repeated) Read(p []byte) (int, error) {
-	for i := range p {
-		p[i] = r[0]
-	}
-	return len(p), nil
 }
 
 // The standard store of a user who never had a lock is an empty one: those who read it

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/holdfast-go/holdfast/cmd/internal/checkpoints"
 	"github.com/holdfast-go/holdfast/cmd/internal/cmdline"
 	"github.com/holdfast-go/holdfast/cmd/internal/exit"
 	"github.com/holdfast-go/holdfast/cmd/internal/items"
@@ -126,7 +127,7 @@ func (a *app) command() *cobra.Command {
 		a.runCommand(), a.holdCommand(), a.lockCommand(), a.renewCommand(), a.unlockCommand(), a.leadCommand(),
 		a.lsCommand(), a.showCommand(), a.watchCommand(), a.askCommand(), a.leaderCommand(), a.resizeCommand(), a.breakCommand(), a.sweepCommand(),
 		a.putCommand(), a.getCommand(), a.objectCommand(), a.commitLogCommand(), items.Command(&a.Invocation),
-		a.checkpointCommand(), a.initCommand(), a.doctorCommand(), a.benchCommand(), a.versionCommand(),
+		checkpoints.Command(&a.Invocation), a.initCommand(), a.doctorCommand(), a.benchCommand(), a.versionCommand(),
 	)
 	root.AddCommand(a.topicCommands(root)...)
 	a.refuseUnknownHelp(root)

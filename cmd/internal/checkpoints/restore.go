@@ -1,4 +1,4 @@
-package main
+package checkpoints
 
 import (
 	"context"
@@ -15,7 +15,7 @@ import (
 	"github.com/holdfast-go/holdfast/compat/avisofile"
 )
 
-func (a *app) checkpointRestore(f *checkpointFlags) *cobra.Command {
+func (a *access) checkpointRestore(f *checkpointFlags) *cobra.Command {
 	opts := &avisofile.RestoreOptions{}
 	cmd := &cobra.Command{
 		Use:   "restore --file FILE",

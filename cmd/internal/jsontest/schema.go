@@ -1,4 +1,6 @@
-package main
+// Package jsontest compares the JSON that commands print with golden files and with the documented
+// schemas.
+package jsontest
 
 import (
 	"bytes"
@@ -12,16 +14,16 @@ import (
 	"unicode/utf8"
 )
 
-// schema is a JSON schema with the few keywords that those in docs use.
-type schema struct {
-	Defs        map[string]*schema `json:"$defs"`
+// Schema is a JSON schema with the few keywords that those in docs use.
+type Schema struct {
+	Defs        map[string]*Schema `json:"$defs"`
 	Ref         string             `json:"$ref"`
-	OneOf       []*schema          `json:"oneOf"`
+	OneOf       []*Schema          `json:"oneOf"`
 	Type        string             `json:"type"`
 	Const       any                `json:"const"`
 	Enum        []any              `json:"enum"`
-	Items       *schema            `json:"items"`
-	Properties  map[string]*schema `json:"properties"`
+	Items       *Schema            `json:"items"`
+	Properties  map[string]*Schema `json:"properties"`
 	Required    []string           `json:"required"`
 	Additional  *bool              `json:"additionalProperties"`
 	MinLength   *int               `json:"minLength"`
@@ -35,15 +37,11 @@ type schema struct {
 	Encoding    string             `json:"contentEncoding"`
 }
 
-// readSchema reads a documented schema. A keyword that [schema] does not check is an error.
-func readSchema(t *testing.T, name string) *schema {
+// ReadSchema reads a documented schema. A keyword that [Schema] does not check is an error.
+func ReadSchema(t *testing.T, name string) *Schema {
 	t.Helper()
-	text, err := os.ReadFile("../../docs/" + name + ".schema.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := &schema{}
-	dec := json.NewDecoder(bytes.NewReader(text))
+	s := &Schema{}
+	dec := json.NewDecoder(bytes.NewReader(document(t, "docs/"+name+".schema.json")))
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(s); err != nil {
 		t.Fatal(err)
@@ -51,8 +49,33 @@ func readSchema(t *testing.T, name string) *schema {
 	return s
 }
 
-// check applies the definition of that name to a text.
-func (s *schema) check(name string, text []byte) error {
+// LocksSchema reads the schema of locks, in which no object may have a field that is not
+// documented.
+func LocksSchema(t *testing.T) *Schema {
+	t.Helper()
+	s, no := ReadSchema(t, "locks"), false
+	for _, def := range s.Defs {
+		if def.Properties != nil {
+			def.Additional = &no
+		}
+	}
+	return s
+}
+
+// document reads a file of the repository. The directory of the test is two or three levels below its root.
+func document(t *testing.T, name string) []byte {
+	t.Helper()
+	for _, up := range []string{"../../", "../../../"} {
+		if text, err := os.ReadFile(up + name); err == nil {
+			return text
+		}
+	}
+	t.Fatalf("no file %s", name)
+	return nil
+}
+
+// Check applies the definition of that name to a text.
+func (s *Schema) Check(name string, text []byte) error {
 	dec := json.NewDecoder(bytes.NewReader(text))
 	dec.UseNumber()
 	var v any
@@ -62,7 +85,7 @@ func (s *schema) check(name string, text []byte) error {
 	return s.Defs[name].apply(s.Defs, v)
 }
 
-func (s *schema) apply(defs map[string]*schema, v any) error {
+func (s *Schema) apply(defs map[string]*Schema, v any) error {
 	if s.Ref != "" {
 		name := strings.TrimPrefix(s.Ref, "#/$defs/")
 		if defs[name] == nil {
@@ -134,7 +157,7 @@ func (s *schema) apply(defs map[string]*schema, v any) error {
 	return nil
 }
 
-func (s *schema) object(defs map[string]*schema, v any) error {
+func (s *Schema) object(defs map[string]*Schema, v any) error {
 	fields, ok := v.(map[string]any)
 	if !ok {
 		return fmt.Errorf("%v is no object", v)

@@ -1,4 +1,4 @@
-package main
+package checkpoints
 
 import (
 	"bufio"
@@ -39,7 +39,7 @@ func (p *positionFlags) position(sequence uint64) (checkpoint.Position, error) {
 	return pos, nil
 }
 
-func (a *app) checkpointAdvance(f *checkpointFlags) *cobra.Command {
+func (a *access) checkpointAdvance(f *checkpointFlags) *cobra.Command {
 	p := &positionFlags{}
 	opts := &checkpoint.AdvanceOptions{}
 	cmd := &cobra.Command{
@@ -88,7 +88,7 @@ has read.`,
 	return cmd
 }
 
-func (a *app) advance(ctx context.Context, k checkpoint.Store, key string, to checkpoint.Position, opts *checkpoint.AdvanceOptions) error {
+func (a *access) advance(ctx context.Context, k checkpoint.Store, key string, to checkpoint.Position, opts *checkpoint.AdvanceOptions) error {
 	r, refused := k.Advance(ctx, key, to, opts)
 	if r.Status == 0 {
 		return refused
@@ -129,7 +129,7 @@ type stream struct {
 
 // advanceStream saves the positions that come from stdin. Reading never waits for saving:
 // the next write saves the positions that come in between.
-func (a *app) advanceStream(ctx context.Context, k checkpoint.Store, key string, opts *checkpoint.AdvanceOptions) error {
+func (a *access) advanceStream(ctx context.Context, k checkpoint.Store, key string, opts *checkpoint.AdvanceOptions) error {
 	s := &stream{news: make(chan struct{}, 1)}
 	go s.read(a.Stdin)
 	var last *checkpoint.Result
@@ -222,7 +222,7 @@ func (s *stream) update(change func()) {
 	}
 }
 
-func (a *app) checkpointExport(f *checkpointFlags) *cobra.Command {
+func (a *access) checkpointExport(f *checkpointFlags) *cobra.Command {
 	return &cobra.Command{
 		Use:     "export [PREFIX]",
 		Short:   "Print all checkpoints as JSON for checkpoint import",
@@ -240,7 +240,7 @@ func (a *app) checkpointExport(f *checkpointFlags) *cobra.Command {
 	}
 }
 
-func (a *app) checkpointImport(f *checkpointFlags) *cobra.Command {
+func (a *access) checkpointImport(f *checkpointFlags) *cobra.Command {
 	opts := &checkpoint.AdvanceOptions{}
 	cmd := &cobra.Command{
 		Use:   "import FILE|-",
@@ -268,7 +268,7 @@ a note. import ignores tokens and epochs, because they are valid only in the old
 // maxExport is how much of an export is read at most, in bytes.
 const maxExport = 256 << 20
 
-func (a *app) readExport(path string, limit int64) ([]checkpointView, error) {
+func (a *access) readExport(path string, limit int64) ([]checkpointView, error) {
 	in := a.Stdin
 	if path != "-" {
 		file, err := os.Open(path)
@@ -297,7 +297,7 @@ func (a *app) readExport(path string, limit int64) ([]checkpointView, error) {
 	return views, nil
 }
 
-func (a *app) importAll(ctx context.Context, k checkpoint.Store, views []checkpointView, opts *checkpoint.AdvanceOptions) error {
+func (a *access) importAll(ctx context.Context, k checkpoint.Store, views []checkpointView, opts *checkpoint.AdvanceOptions) error {
 	var behind, advanced, unchanged int
 	progress := a.Progress()
 	defer progress("")
@@ -335,7 +335,7 @@ func (a *app) importAll(ctx context.Context, k checkpoint.Store, views []checkpo
 	return nil
 }
 
-func (a *app) resumeKeyCommand() *cobra.Command {
+func (a *access) resumeKeyCommand() *cobra.Command {
 	var (
 		fingerprint string
 		opts        resumekey.Options

@@ -1,4 +1,4 @@
-package main
+package checkpoints
 
 import (
 	"cmp"
@@ -76,7 +76,7 @@ func (v *checkpointView) position() checkpoint.Position {
 	return p
 }
 
-func (a *app) checkpointCommand() *cobra.Command {
+func (a *access) checkpointCommand() *cobra.Command {
 	f := &checkpointFlags{}
 	cmd := &cobra.Command{
 		Use:     "checkpoint",
@@ -111,7 +111,7 @@ change.`,
 }
 
 // withCheckpoints opens the keeper that the flags name, calls do, and closes it.
-func (a *app) withCheckpoints(ctx context.Context, f *checkpointFlags, do func(context.Context, checkpoint.Store) error) (err error) {
+func (a *access) withCheckpoints(ctx context.Context, f *checkpointFlags, do func(context.Context, checkpoint.Store) error) (err error) {
 	if f.file != "" {
 		return a.withFile(ctx, f, do)
 	}
@@ -131,7 +131,7 @@ func (a *app) withCheckpoints(ctx context.Context, f *checkpointFlags, do func(c
 }
 
 // withFile is withCheckpoints for a state file.
-func (a *app) withFile(ctx context.Context, f *checkpointFlags, do func(context.Context, checkpoint.Store) error) error {
+func (a *access) withFile(ctx context.Context, f *checkpointFlags, do func(context.Context, checkpoint.Store) error) error {
 	o := &avisofile.Options{AllowNetwork: f.network, Unsafe: f.unsafe, Logger: a.Log()}
 	if a.StoreGiven && a.Path != "holdfast checkpoint reset" && a.Path != "holdfast checkpoint rm" {
 		return exit.Usagef("--file and --store exclude each other, except for reset and rm: remove one of them")
@@ -157,7 +157,7 @@ func (a *app) withFile(ctx context.Context, f *checkpointFlags, do func(context.
 
 // waitingForFile calls do, which waits for the lock of the state file for as long as the
 // flags allow, and prints a note about a wait.
-func (a *app) waitingForFile(ctx context.Context, f *checkpointFlags, do func(context.Context) error) error {
+func (a *access) waitingForFile(ctx context.Context, f *checkpointFlags, do func(context.Context) error) error {
 	if f.wait >= 0 {
 		// With a wait of zero, allow the time that it takes to lock a free file.
 		var cancel context.CancelFunc
@@ -181,7 +181,7 @@ func (a *app) waitingForFile(ctx context.Context, f *checkpointFlags, do func(co
 var errFileBusy = errors.New("the state file is locked")
 
 // onTerminal reports whether messages go to a terminal.
-func (a *app) onTerminal() bool {
+func (a *access) onTerminal() bool {
 	f, ok := a.Stderr.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
 }
@@ -210,7 +210,7 @@ func parseSequence(text string) (uint64, error) {
 	return n, nil
 }
 
-func (a *app) checkpointGet(f *checkpointFlags) *cobra.Command {
+func (a *access) checkpointGet(f *checkpointFlags) *cobra.Command {
 	return &cobra.Command{
 		Use:   "get KEY",
 		Short: "Print the sequence of a checkpoint",
@@ -231,7 +231,7 @@ func (a *app) checkpointGet(f *checkpointFlags) *cobra.Command {
 	}
 }
 
-func (a *app) printCheckpoint(v checkpointView) error {
+func (a *access) printCheckpoint(v checkpointView) error {
 	if a.JSON {
 		return a.PrintJSON(v)
 	}
@@ -265,7 +265,7 @@ func (c *changeFlags) options() (*checkpoint.ChangeOptions, error) {
 	return &c.ChangeOptions, nil
 }
 
-func (a *app) checkpointReset(f *checkpointFlags) *cobra.Command {
+func (a *access) checkpointReset(f *checkpointFlags) *cobra.Command {
 	c := &changeFlags{}
 	p := &positionFlags{}
 	cmd := &cobra.Command{
@@ -310,7 +310,7 @@ On a terminal reset first shows the change, and asks for confirmation.`,
 	return cmd
 }
 
-func (a *app) checkpointRemove(f *checkpointFlags) *cobra.Command {
+func (a *access) checkpointRemove(f *checkpointFlags) *cobra.Command {
 	c := &changeFlags{}
 	cmd := &cobra.Command{
 		Use:               "rm KEY",
@@ -341,7 +341,7 @@ func (a *app) checkpointRemove(f *checkpointFlags) *cobra.Command {
 
 // confirmChange shows the current checkpoint on a terminal, and asks. The change then
 // succeeds only if the checkpoint is still the one that was shown.
-func (a *app) confirmChange(ctx context.Context, k checkpoint.Store, key, what string, c *changeFlags) error {
+func (a *access) confirmChange(ctx context.Context, k checkpoint.Store, key, what string, c *changeFlags) error {
 	if c.yes || !a.Interactive() {
 		return nil
 	}
@@ -362,7 +362,7 @@ func (a *app) confirmChange(ctx context.Context, k checkpoint.Store, key, what s
 	return nil
 }
 
-func (a *app) checkpointList(f *checkpointFlags) *cobra.Command {
+func (a *access) checkpointList(f *checkpointFlags) *cobra.Command {
 	return &cobra.Command{
 		Use:   "ls [PREFIX]",
 		Short: "List checkpoints",
@@ -397,7 +397,7 @@ func (a *app) checkpointList(f *checkpointFlags) *cobra.Command {
 
 // checkpoints reads all checkpoints below a prefix, sorted. A checkpoint that cannot be
 // read does not hide the others.
-func (a *app) checkpoints(ctx context.Context, k checkpoint.Store, args []string) ([]checkpointView, error) {
+func (a *access) checkpoints(ctx context.Context, k checkpoint.Store, args []string) ([]checkpointView, error) {
 	prefix := ""
 	if len(args) > 0 {
 		prefix = args[0]
@@ -415,7 +415,7 @@ func (a *app) checkpoints(ctx context.Context, k checkpoint.Store, args []string
 	return views, errors.Join(problems...)
 }
 
-func (a *app) checkpointWatch(f *checkpointFlags) *cobra.Command {
+func (a *access) checkpointWatch(f *checkpointFlags) *cobra.Command {
 	return &cobra.Command{
 		Use:               "watch KEY",
 		Short:             "Print a checkpoint, and each change to it",
@@ -454,7 +454,7 @@ func (a *app) checkpointWatch(f *checkpointFlags) *cobra.Command {
 }
 
 // printLine prints one checkpoint of a stream: a bare value, or JSON on one line.
-func (a *app) printLine(v checkpointView) error {
+func (a *access) printLine(v checkpointView) error {
 	if !a.JSON {
 		return a.printCheckpoint(v)
 	}
@@ -462,7 +462,7 @@ func (a *app) printLine(v checkpointView) error {
 }
 
 // completeKey offers the keys of checkpoints for the first argument.
-func (a *app) completeKey(f *checkpointFlags) cobra.CompletionFunc {
+func (a *access) completeKey(f *checkpointFlags) cobra.CompletionFunc {
 	return cmdline.CompleteFirst(a.CompleteStored(func(ctx context.Context, yield func(string) bool) error {
 		return a.withCheckpoints(ctx, f, func(ctx context.Context, k checkpoint.Store) error {
 			for c, err := range k.List(ctx, "") {

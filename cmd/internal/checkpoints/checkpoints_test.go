@@ -1,0 +1,53 @@
+package checkpoints
+
+import (
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/cmd/internal/cmdline"
+	"github.com/holdfast-go/holdfast/cmd/internal/exit"
+	"github.com/holdfast-go/holdfast/cmd/internal/jsontest"
+	"github.com/holdfast-go/holdfast/cmd/internal/leases"
+)
+
+// The JSON that programs read stays as it is.
+func TestJSON(t *testing.T) {
+	jsontest.Golden(t, map[string]any{
+		"checkpoint": viewCheckpoint(checkpoint.Checkpoint{
+			Key: "orders", Exists: true, Epoch: 2, Token: 9, Written: time.Date(2026, 11, 20, 2, 0, 0, 0, time.UTC),
+			Position: checkpoint.Position{Sequence: 1<<64 - 1, EventID: "orders@17", Data: []byte(`{"a":1}`)},
+		}),
+	})
+}
+
+// An import that does not end is not read for ever: neither one long text, nor blanks.
+func TestEndlessImport(t *testing.T) {
+	for _, start := range []string{`[{"key":"`, " ", `[`} {
+		in := endless(start)
+		a := &access{leases.Opener{Invocation: &cmdline.Invocation{Stdin: in}}}
+		if _, err := a.readExport("-", 1<<20); err == nil || !strings.Contains(err.Error(), "larger than 1048576 bytes") || exit.Status(err) != exit.Usage {
+			t.Errorf("%q: %v", start, err)
+		}
+	}
+}
+
+// endless repeats blanks after a start, or letters where the start has begun a text.
+func endless(start string) io.Reader {
+	rest := " "
+	if strings.HasSuffix(start, `"`) {
+		rest = "a"
+	}
+	return io.MultiReader(strings.NewReader(start), repeated(rest))
+}
+
+type repeated string
+
+func (r repeated) Read(p []byte) (int, error) {
+	for i := range p {
+		p[i] = r[0]
+	}
+	return len(p), nil
+}
