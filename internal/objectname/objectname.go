@@ -25,6 +25,23 @@ func Escape(text string, plain func(rune) bool) string {
 	return b.String()
 }
 
+// Plain returns a function for [Escape]. The function accepts letters and digits of ASCII, the given
+// punctuation, and most characters beyond ASCII. The rule is fixed: it must not change with the tables of
+// Unicode.
+func Plain(punctuation string) func(rune) bool {
+	return func(r rune) bool {
+		switch {
+		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9':
+			return true
+		case r < 0x80:
+			return strings.ContainsRune(punctuation, r)
+		}
+		// Beyond ASCII, two kinds are escaped: the second set of control characters, and
+		// characters that XML 1.0, the format of listings, cannot express.
+		return r >= 0xa0 && r != 0xfffe && r != 0xffff
+	}
+}
+
 // Unescape is the inverse of Escape, for any function plain. It also accepts names that Escape does not
 // write. To refuse such names, a caller can escape the result again and compare.
 func Unescape(name string) (text string, ok bool) {

@@ -142,18 +142,4 @@ func isID(id string) bool {
 }
 
 // escape writes a text so that every server takes it as a part of a name between slashes.
-func escape(text string) string { return objectname.Escape(text, plain) }
-
-// plain reports whether r is written as it is. The rule is fixed: it must not change with
-// the tables of Unicode.
-func plain(r rune) bool {
-	switch {
-	case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9':
-		return true
-	case r < 0x80:
-		return strings.ContainsRune("-_.@:,", r)
-	}
-	// Beyond ASCII: not the second set of control characters, nor what XML 1.0, in which
-	// listings come, cannot express.
-	return r >= 0xa0 && r != 0xfffe && r != 0xffff
-}
+func escape(text string) string { return objectname.Escape(text, objectname.Plain("-_.@:,")) }

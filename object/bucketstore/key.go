@@ -79,21 +79,7 @@ func cut(segment string) string {
 	return b.String()
 }
 
-// plain reports whether r is written as it is. The rule is fixed: it must not change with
-// the tables of Unicode.
-func plain(r rune) bool {
-	switch {
-	case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9':
-		return true
-	case r < 0x80:
-		return strings.ContainsRune("-_.@:=,", r)
-	}
-	// Beyond ASCII, two kinds are escaped: the second set of control characters, and
-	// characters that XML 1.0, the format of listings, cannot express.
-	return r >= 0xa0 && r != 0xfffe && r != 0xffff
-}
-
-func escape(segment string) string { return objectname.Escape(segment, plain) }
+func escape(segment string) string { return objectname.Escape(segment, objectname.Plain("-_.@:=,")) }
 
 // decodeKey is the inverse of objectKey without a prefix. It refuses names that objectKey
 // never returns.
