@@ -72,14 +72,10 @@ type Description struct {
 // Describe reads the properties of the table, in two requests.
 func (s *Store) Describe(ctx context.Context) (Description, error) {
 	found, err := s.t.Describe(ctx)
-	if err != nil {
-		return Description{}, err
+	if err == nil {
+		found.TTL, found.TTLErr = s.t.TTL(ctx)
 	}
-	found.TTL, found.TTLErr = s.t.TTL(ctx)
-	return Description{
-		Status: found.Status, KeysValid: found.KeysValid, Keys: found.Keys.String(), Replicas: found.Replicas, StronglyConsistent: found.StronglyConsistent,
-		TTL: found.TTL, TTLErr: found.TTLErr, DeletionProtection: found.DeletionProtection,
-	}, nil
+	return Description(found), err
 }
 
 // check looks at the table, before the first write.

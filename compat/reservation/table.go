@@ -194,7 +194,7 @@ func (t *Table) Describe(ctx context.Context) (Description, error) {
 	if err != nil {
 		return Description{}, err
 	}
-	d := Description{Status: found.Status, KeysValid: found.KeysValid, Keys: found.Keys.String(), Replicas: found.Replicas, StronglyConsistent: found.StronglyConsistent}
+	d := Description{Status: found.Status, KeysValid: found.KeysValid, Keys: found.Keys, Replicas: found.Replicas, StronglyConsistent: found.StronglyConsistent}
 	d.TTL, d.TTLErr = t.t.TTL(ctx)
 	return d, nil
 }

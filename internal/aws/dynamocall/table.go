@@ -19,7 +19,7 @@ import (
 type Description struct {
 	Status             string
 	KeysValid          bool
-	Keys               Keys
+	Keys               string
 	Replicas           []string
 	StronglyConsistent bool
 	TTL                string
@@ -50,9 +50,11 @@ func (t *Table) Describe(ctx context.Context) (Description, error) {
 	if err != nil {
 		return Description{}, err
 	}
-	found := Description{Status: string(d.TableStatus), DeletionProtection: aws.ToBool(d.DeletionProtectionEnabled)}
-	found.Keys = KeysOf(d)
-	found.KeysValid = slices.Equal(found.Keys, t.Keys)
+	keys := KeysOf(d)
+	found := Description{
+		Status: string(d.TableStatus), KeysValid: slices.Equal(keys, t.Keys), Keys: keys.String(),
+		DeletionProtection: aws.ToBool(d.DeletionProtectionEnabled),
+	}
 	for _, r := range d.Replicas {
 		found.Replicas = append(found.Replicas, aws.ToString(r.RegionName))
 	}
