@@ -10,10 +10,10 @@
 # Releasing. The modules that internal/modules.sh lists are released, all with one version,
 # each under a tag of its own, on one commit:
 #
-#   v0.1.0       github.com/holdfast-go/holdfast        requires nothing
-#   aws/v0.1.0   github.com/holdfast-go/holdfast/aws    requires holdfast v0.1.0
-#   cmd/v0.1.0   github.com/holdfast-go/holdfast/cmd    requires all others
+#   v0.1.0          github.com/holdfast-go/holdfast          requires nothing
+#   object/v0.1.0   github.com/holdfast-go/holdfast/object   requires holdfast v0.1.0
 #   ...
+#   cmd/v0.1.0      github.com/holdfast-go/holdfast/cmd      requires all others
 #
 # For another version than the last, first raise the require lines in the files go.mod of the
 # workspace and the replace lines in go.work, run "make tidy" and "make test", and commit that.
