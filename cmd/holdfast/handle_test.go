@@ -31,6 +31,7 @@ func TestRenewalThatDiesLeavesAGoodHandle(t *testing.T) {
 				t.Fatal(out)
 			}
 			a := &app{Invocation: cmdline.Invocation{Access: stores.Access{Printer: output.Printer{Stdout: &bytes.Buffer{}, Stderr: &bytes.Buffer{}}}}}
+			a.Opener = leases.Opener{Invocation: &a.Invocation}
 			place, err := existingHandle(path)
 			if err != nil {
 				t.Fatal(err)
