@@ -18,6 +18,7 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/internal/leases"
 	"github.com/holdfast-go/holdfast/cmd/internal/output"
 	"github.com/holdfast-go/holdfast/cmd/internal/printable"
+	"github.com/holdfast-go/holdfast/cmd/internal/stores"
 	"github.com/holdfast-go/holdfast/internal/workerpool"
 	"github.com/holdfast-go/holdfast/lease"
 	"github.com/holdfast-go/holdfast/store"
@@ -67,7 +68,7 @@ states, such as "held (dead)" and "expired?". "holdfast object ls" lists objects
 		RunE: func(cmd *cobra.Command, args []string) error {
 			prefix := ""
 			if len(args) > 0 {
-				if isURL(args[0]) {
+				if stores.IsURL(args[0]) {
 					return exit.Usagef("ls lists locks: for objects use holdfast object ls URL")
 				}
 				prefix = strings.TrimSuffix(args[0], "/")

@@ -16,6 +16,7 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/internal/leases"
 	"github.com/holdfast-go/holdfast/cmd/internal/output"
 	"github.com/holdfast-go/holdfast/cmd/internal/printable"
+	"github.com/holdfast-go/holdfast/cmd/internal/stores"
 	"github.com/holdfast-go/holdfast/cmd/internal/trial"
 	"github.com/holdfast-go/holdfast/lease"
 	"github.com/holdfast-go/holdfast/store"
@@ -57,7 +58,7 @@ also removes the test data of a "bench" or "doctor" that was killed.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			prefix := ""
 			if len(args) > 0 {
-				if isURL(args[0]) {
+				if stores.IsURL(args[0]) {
 					return exit.Usagef("sweep removes records of locks: to remove what interrupted uploads left, use holdfast object sweep URL")
 				}
 				prefix = strings.TrimSuffix(args[0], "/")

@@ -137,3 +137,9 @@ func unknownStore(raw string) error {
 	}
 	return exit.Usagef("store %q: unknown kind of store (known: %s); for a directory write file:%s", raw, known, raw)
 }
+
+// IsURL reports whether an argument that is the prefix of locks is a URL instead.
+func IsURL(arg string) bool {
+	scheme, _, found := strings.Cut(arg, ":")
+	return MissesColon(arg) || strings.Contains(arg, "://") || found && SchemeOf(scheme) != nil
+}

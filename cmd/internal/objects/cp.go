@@ -1,4 +1,4 @@
-package main
+package objects
 
 import (
 	"cmp"
@@ -22,7 +22,7 @@ import (
 	"github.com/holdfast-go/holdfast/object/dirbucket"
 )
 
-func (a *app) objectCp() *cobra.Command {
+func (a *access) objectCp() *cobra.Command {
 	f := &writeFlags{}
 	var recursive, dryRun bool
 	cmd := &cobra.Command{
@@ -122,7 +122,7 @@ func localName(arg string) (string, error) {
 	switch {
 	case arg == "":
 		return "", exit.Usagef("the name is empty")
-	case isURL(arg):
+	case stores.IsURL(arg):
 		return "", nil
 	case found && len(scheme) > 1 && strings.Trim(scheme, letters) == "":
 		if _, err := os.Lstat(arg); err != nil {
@@ -130,12 +130,6 @@ func localName(arg string) (string, error) {
 		}
 	}
 	return arg, nil
-}
-
-// isURL reports whether an argument that is the prefix of locks is a URL instead.
-func isURL(arg string) bool {
-	scheme, _, found := strings.Cut(arg, ":")
-	return stores.MissesColon(arg) || strings.Contains(arg, "://") || found && stores.SchemeOf(scheme) != nil
 }
 
 // isFileOutside reports whether file:PATH names a regular file that is in no bucket, so
@@ -164,7 +158,7 @@ func pathOf(raw string) string {
 }
 
 // cpObject copies an object to an object.
-func (a *app) cpObject(cmd *cobra.Command, args []string, f *writeFlags) error {
+func (a *access) cpObject(cmd *cobra.Command, args []string, f *writeFlags) error {
 	return a.withTwo(cmd, args, true, f, func(ctx context.Context, src, dst *stores.ObjectURL, from, to stores.Bucket, opts *object.WriteOptions) error {
 		info, err := a.copyObject(ctx, from, src.Key, to, dst.Key, opts)
 		if err != nil {
@@ -175,7 +169,7 @@ func (a *app) cpObject(cmd *cobra.Command, args []string, f *writeFlags) error {
 }
 
 // copyObject copies an object within a bucket, or between two.
-func (a *app) copyObject(ctx context.Context, from stores.Bucket, source string, to stores.Bucket, destination string, opts *object.WriteOptions) (object.Info, error) {
+func (a *access) copyObject(ctx context.Context, from stores.Bucket, source string, to stores.Bucket, destination string, opts *object.WriteOptions) (object.Info, error) {
 	if from.ID() == to.ID() {
 		return to.Copy(ctx, source, destination, a.showing(opts, source))
 	}
@@ -183,7 +177,7 @@ func (a *app) copyObject(ctx context.Context, from stores.Bucket, source string,
 }
 
 // cpToFile copies an object to a file, or to standard output.
-func (a *app) cpToFile(cmd *cobra.Command, raw, name string, f *writeFlags) error {
+func (a *access) cpToFile(cmd *cobra.Command, raw, name string, f *writeFlags) error {
 	opts, err := f.options(cmd.Flags())
 	if err != nil {
 		return err

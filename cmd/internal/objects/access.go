@@ -1,4 +1,5 @@
-package main
+// Package objects has the commands about objects in buckets, and about commit logs.
+package objects
 
 import (
 	"github.com/spf13/cobra"
@@ -7,9 +8,18 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/internal/stores"
 )
 
+// access is the invocation of the command, as the commands of this package use it.
+type access struct{ *cmdline.Invocation }
+
+// Commands makes the commands of this package.
+func Commands(in *cmdline.Invocation) []*cobra.Command {
+	a := &access{in}
+	return []*cobra.Command{a.putCommand(), a.getCommand(), a.objectCommand(), a.commitLogCommand()}
+}
+
 // objectCommand is the group of the commands on objects. The two that are used most, put and get,
 // are commands of their own, too.
-func (a *app) objectCommand() *cobra.Command {
+func (a *access) objectCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "object",
 		Short:   "Write, read, list, copy and remove objects",

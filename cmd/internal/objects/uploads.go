@@ -1,4 +1,4 @@
-package main
+package objects
 
 import (
 	"bytes"
@@ -87,7 +87,7 @@ func (r rememberedUpload) forget() { _ = os.Remove(filepath.Join(r.dir, r.name))
 // upload puts a file. If the bucket uploads the file in parts, and the upload is
 // interrupted, the error says how to continue. If an earlier upload of this file was
 // interrupted, upload continues it.
-func (a *app) upload(ctx context.Context, b stores.Bucket, key string, src *transfer.Source, o *object.WriteOptions, bar *output.Bar) (object.Info, error) {
+func (a *access) upload(ctx context.Context, b stores.Bucket, key string, src *transfer.Source, o *object.WriteOptions, bar *output.Bar) (object.Info, error) {
 	uploader, inParts := object.As[object.Uploader](b.Bucket())
 	if src.File == nil || src.Size < keepFrom || !inParts {
 		return b.Put(ctx, key, src.Reader, o)

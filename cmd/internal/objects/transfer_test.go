@@ -1,4 +1,4 @@
-package main
+package objects
 
 import (
 	"bytes"
@@ -130,7 +130,7 @@ func TestGetGoesOn(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				a := &app{Invocation: cmdline.Invocation{Access: stores.Access{Printer: output.Printer{Stdout: io.Discard, Stderr: io.Discard}}}}
+				a := &access{&cmdline.Invocation{Access: stores.Access{Printer: output.Printer{Stdout: io.Discard, Stderr: io.Discard}}}}
 				get := func() error {
 					return a.get(t.Context(), stores.Bucket{Client: client}, "k", object.GetOptions{}, file, true)
 				}
@@ -206,7 +206,8 @@ func TestPutGoesOn(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			dir := t.TempDir()
-			base := ownState(t, dir)
+			base := filepath.Join(dir, "holdfast")
+			ownState(t, base)
 			remembered := func() []string {
 				names, err := filepath.Glob(filepath.Join(base, uploadsDir, "*"))
 				if err != nil {
@@ -227,7 +228,7 @@ func TestPutGoesOn(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			a := &app{Invocation: cmdline.Invocation{Access: stores.Access{Printer: output.Printer{Stdout: io.Discard, Stderr: io.Discard}}}}
+			a := &access{&cmdline.Invocation{Access: stores.Access{Printer: output.Printer{Stdout: io.Discard, Stderr: io.Discard}}}}
 			put := func() error {
 				src, err := transfer.OpenSource(t.Context(), a.Stdin, file, -1)
 				if err != nil {
@@ -319,7 +320,7 @@ func TestGetBeginsAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 		b.times = c.times
-		a := &app{Invocation: cmdline.Invocation{Access: stores.Access{Printer: output.Printer{Stdout: io.Discard, Stderr: io.Discard}}}}
+		a := &access{&cmdline.Invocation{Access: stores.Access{Printer: output.Printer{Stdout: io.Discard, Stderr: io.Discard}}}}
 		file := filepath.Join(t.TempDir(), "file")
 		err = a.get(t.Context(), stores.Bucket{Client: client}, "k", object.GetOptions{}, file, true)
 		got, readErr := os.ReadFile(file)
@@ -334,4 +335,12 @@ func TestGetBeginsAgain(t *testing.T) {
 			t.Errorf("of a version that was replaced: %v", err)
 		}
 	}
+}
+
+// ownState makes this test remember uploads in a directory of its own.
+func ownState(t *testing.T, dir string) {
+	t.Setenv("XDG_STATE_HOME", filepath.Dir(dir))
+	was := stores.RootState
+	t.Cleanup(func() { stores.RootState = was })
+	stores.RootState = dir
 }

@@ -1,4 +1,4 @@
-package main
+package objects
 
 import (
 	"cmp"
@@ -53,7 +53,7 @@ type treeEntry struct {
 
 // tree is a recursive command on its way.
 type tree struct {
-	a    *app
+	a    *access
 	done string // "copied", for people
 
 	mu       sync.Mutex
@@ -66,7 +66,7 @@ type tree struct {
 	bodies bool // they pass through the memory of this process
 }
 
-func (a *app) newTree(done string) *tree {
+func (a *access) newTree(done string) *tree {
 	a.NoBars = true
 	return &tree{a: a, done: done, progress: a.Progress()}
 }
@@ -149,7 +149,7 @@ func (t *tree) report(name, text string, view any, err error) error {
 
 // parsePrefix takes the URL of all objects below a prefix apart: its key is empty, or ends with
 // a slash.
-func (a *app) parsePrefix(raw string, makes bool) (*stores.ObjectURL, error) {
+func (a *access) parsePrefix(raw string, makes bool) (*stores.ObjectURL, error) {
 	at, err := a.ParseObject(raw, makes)
 	if err != nil && makes {
 		// A directory that is missing can become a bucket: what is in it has such a name.
@@ -240,7 +240,7 @@ func eachFile(ctx context.Context, root *os.Root, dir string, yield func(treeEnt
 }
 
 // cpTree copies recursively. from or to is the name of a directory, or empty for a URL.
-func (a *app) cpTree(cmd *cobra.Command, args []string, from, to string, f *writeFlags, dryRun bool) error {
+func (a *access) cpTree(cmd *cobra.Command, args []string, from, to string, f *writeFlags, dryRun bool) error {
 	opts, err := f.options(cmd.Flags())
 	if err != nil {
 		return err
@@ -282,7 +282,7 @@ func (a *app) cpTree(cmd *cobra.Command, args []string, from, to string, f *writ
 }
 
 // cpFiles copies the files in a directory to objects.
-func (a *app) cpFiles(ctx context.Context, from string, dst *stores.ObjectURL, opts *object.WriteOptions, dryRun bool) error {
+func (a *access) cpFiles(ctx context.Context, from string, dst *stores.ObjectURL, opts *object.WriteOptions, dryRun bool) error {
 	root, err := os.OpenRoot(from)
 	if errors.Is(err, fs.ErrNotExist) {
 		err = exit.With(exit.NotFound, err)
@@ -321,7 +321,7 @@ func urlBelow(at *stores.ObjectURL, name string) string {
 
 // cpObjectsToFiles copies the objects below a prefix to files in a directory, and none to a
 // place outside of it.
-func (a *app) cpObjectsToFiles(ctx context.Context, src *stores.ObjectURL, b stores.Bucket, to string, dryRun bool) error {
+func (a *access) cpObjectsToFiles(ctx context.Context, src *stores.ObjectURL, b stores.Bucket, to string, dryRun bool) error {
 	var root *os.Root
 	defer func() {
 		if root != nil {
@@ -369,7 +369,7 @@ func (a *app) cpObjectsToFiles(ctx context.Context, src *stores.ObjectURL, b sto
 }
 
 // cpObjects copies the objects below a prefix to another prefix.
-func (a *app) cpObjects(ctx context.Context, src *stores.ObjectURL, from stores.Bucket, dst *stores.ObjectURL, opts *object.WriteOptions, dryRun bool) error {
+func (a *access) cpObjects(ctx context.Context, src *stores.ObjectURL, from stores.Bucket, dst *stores.ObjectURL, opts *object.WriteOptions, dryRun bool) error {
 	t := a.newTree("copied")
 	if dryRun {
 		return t.run(ctx, src.String(), objectsBelow(ctx, from, src.Key, false), func(_ context.Context, e treeEntry) (string, any, error) {
@@ -392,7 +392,7 @@ func (a *app) cpObjects(ctx context.Context, src *stores.ObjectURL, from stores.
 	})
 }
 
-func (a *app) objectRm() *cobra.Command {
+func (a *access) objectRm() *cobra.Command {
 	f := &writeFlags{}
 	var recursive, all, dryRun, yes bool
 	cmd := &cobra.Command{
@@ -446,7 +446,7 @@ For a whole bucket add --all. If the bucket also contains locks, rm removes the 
 	return cmd
 }
 
-func (a *app) rm(ctx context.Context, b stores.Bucket, key string, opts *object.WriteOptions) error {
+func (a *access) rm(ctx context.Context, b stores.Bucket, key string, opts *object.WriteOptions) error {
 	nothing := false
 	if opts.IfMatch == "" {
 		_, err := b.Stat(ctx, key)
@@ -467,7 +467,7 @@ func (a *app) rm(ctx context.Context, b stores.Bucket, key string, opts *object.
 	return nil
 }
 
-func (a *app) rmTree(ctx context.Context, raw string, opts *object.WriteOptions, all, dryRun, yes bool) error {
+func (a *access) rmTree(ctx context.Context, raw string, opts *object.WriteOptions, all, dryRun, yes bool) error {
 	at, err := a.parsePrefix(raw, false)
 	if err != nil {
 		return err
@@ -496,7 +496,7 @@ func (a *app) rmTree(ctx context.Context, raw string, opts *object.WriteOptions,
 }
 
 // confirmTree counts the objects below a prefix, and asks whether they may be removed.
-func (a *app) confirmTree(ctx context.Context, t *tree, b stores.Bucket, at *stores.ObjectURL) error {
+func (a *access) confirmTree(ctx context.Context, t *tree, b stores.Bucket, at *stores.ObjectURL) error {
 	n, size := 0, int64(0)
 	for info, err := range b.List(ctx, at.Key, nil) {
 		if err != nil {
@@ -529,7 +529,7 @@ type prefixView struct {
 }
 
 // lsObjects lists the objects below a prefix: one level, or all.
-func (a *app) lsObjects(ctx context.Context, raw string, recursive bool) error {
+func (a *access) lsObjects(ctx context.Context, raw string, recursive bool) error {
 	at, err := a.parsePrefix(raw, false)
 	if err != nil {
 		return err

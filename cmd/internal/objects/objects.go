@@ -1,4 +1,4 @@
-package main
+package objects
 
 import (
 	"cmp"
@@ -221,7 +221,7 @@ func (f *writeFlags) options(flags *pflag.FlagSet) (*object.WriteOptions, error)
 // version which it replaces makes no bucket: there is no such version in a new one.
 // If it names a bucket, or ends with a slash, the object gets this name there; an empty name
 // refuses that.
-func (a *app) target(raw string, f *writeFlags, makes bool, name string) (*stores.ObjectURL, error) {
+func (a *access) target(raw string, f *writeFlags, makes bool, name string) (*stores.ObjectURL, error) {
 	at, err := a.ParseObject(raw, makes && f.ifMatch == "")
 	if err == nil {
 		if at.Key == "" || strings.HasSuffix(at.Key, "/") {
@@ -280,7 +280,7 @@ func refusedWrite(b stores.Bucket, err error, key string, o *object.WriteOptions
 
 // withObject opens the bucket of a URL that must name an object, calls do, and closes the
 // bucket.
-func (a *app) withObject(ctx context.Context, raw string, makes bool, do func(context.Context, stores.Bucket, string) error) (err error) {
+func (a *access) withObject(ctx context.Context, raw string, makes bool, do func(context.Context, stores.Bucket, string) error) (err error) {
 	at, err := a.ParseObject(raw, makes)
 	if err == nil {
 		err = at.Object()
@@ -293,7 +293,7 @@ func (a *app) withObject(ctx context.Context, raw string, makes bool, do func(co
 
 // withBucket opens the bucket of a URL, calls do with a context that a signal ends, and
 // closes the bucket.
-func (a *app) withBucket(ctx context.Context, at *stores.ObjectURL, do func(context.Context, stores.Bucket) error) error {
+func (a *access) withBucket(ctx context.Context, at *stores.ObjectURL, do func(context.Context, stores.Bucket) error) error {
 	a.WarnUntrustedState()
 	ctx, stop := cmdline.UntilInterrupted(ctx)
 	defer stop()
@@ -306,7 +306,7 @@ func (a *app) withBucket(ctx context.Context, at *stores.ObjectURL, do func(cont
 	return cmdline.StoppedBy(ctx, do(ctx, b))
 }
 
-func (a *app) putCommand() *cobra.Command {
+func (a *access) putCommand() *cobra.Command {
 	f := &writeFlags{}
 	var size int64
 	cmd := &cobra.Command{
@@ -346,7 +346,7 @@ Status 74: the reply of the store was lost. put may have written the object, or 
 }
 
 // put writes a file, or standard input, to an object; see [app.target] for what is named.
-func (a *app) put(cmd *cobra.Command, name, to, named string, size int64, f *writeFlags) error {
+func (a *access) put(cmd *cobra.Command, name, to, named string, size int64, f *writeFlags) error {
 	opts, err := f.options(cmd.Flags())
 	if err != nil {
 		return err
@@ -385,7 +385,7 @@ func (a *app) put(cmd *cobra.Command, name, to, named string, size int64, f *wri
 
 // cut adds to the error of a transfer how much was transferred, and how the user can
 // continue.
-func (a *app) cut(err error, done, size int64) error {
+func (a *access) cut(err error, done, size int64) error {
 	of, goOn := "", "the object did not change, and the store has no data of this put: start the put again"
 	if size >= 0 {
 		of = " of " + output.Bytes(size)
@@ -403,7 +403,7 @@ func (a *app) cut(err error, done, size int64) error {
 }
 
 // printObject prints what was written: its version, or the whole view with --json.
-func (a *app) printObject(v objectView) error {
+func (a *access) printObject(v objectView) error {
 	if a.JSON {
 		return a.PrintJSON(v)
 	}
@@ -411,7 +411,7 @@ func (a *app) printObject(v objectView) error {
 	return err
 }
 
-func (a *app) getCommand() *cobra.Command {
+func (a *access) getCommand() *cobra.Command {
 	var opts object.GetOptions
 	var ifMatch string
 	cmd := &cobra.Command{
@@ -461,7 +461,7 @@ the same command then continues from there. If there is no such object, the stat
 	return cmd
 }
 
-func (a *app) get(ctx context.Context, b stores.Bucket, key string, opts object.GetOptions, name string, given bool) error {
+func (a *access) get(ctx context.Context, b stores.Bucket, key string, opts object.GetOptions, name string, given bool) error {
 	to, err := transfer.OpenTarget(a.Stdout, name, given)
 	if err != nil {
 		return err
@@ -480,7 +480,7 @@ func (a *app) get(ctx context.Context, b stores.Bucket, key string, opts object.
 	return nil
 }
 
-func (a *app) objectStat() *cobra.Command {
+func (a *access) objectStat() *cobra.Command {
 	var versionOnly bool
 	cmd := &cobra.Command{
 		Use:   "stat URL",
@@ -514,7 +514,7 @@ On a server that is not Amazon's, stat tests the conditions once a week, with ob
 	return cmd
 }
 
-func (a *app) printStat(v objectView) error {
+func (a *access) printStat(v objectView) error {
 	if a.JSON {
 		return a.PrintJSON(v)
 	}
@@ -549,7 +549,7 @@ func (a *app) printStat(v objectView) error {
 	return errors.Join(w.Flush(), to.Close())
 }
 
-func (a *app) objectMv() *cobra.Command {
+func (a *access) objectMv() *cobra.Command {
 	f := &writeFlags{}
 	cmd := &cobra.Command{
 		Use:   "mv URL URL",
@@ -591,7 +591,7 @@ one minute, plus one second for each MiB of the object.`,
 // withTwo opens the buckets of a source and a destination, which must be two objects, calls
 // do, and closes the buckets. With makes, it makes the bucket of the destination if the
 // source exists.
-func (a *app) withTwo(cmd *cobra.Command, args []string, makes bool, f *writeFlags, do func(ctx context.Context, src, dst *stores.ObjectURL, from, to stores.Bucket, opts *object.WriteOptions) error) error {
+func (a *access) withTwo(cmd *cobra.Command, args []string, makes bool, f *writeFlags, do func(ctx context.Context, src, dst *stores.ObjectURL, from, to stores.Bucket, opts *object.WriteOptions) error) error {
 	opts, err := f.options(cmd.Flags())
 	if err != nil {
 		return err
@@ -633,7 +633,7 @@ func (a *app) withTwo(cmd *cobra.Command, args []string, makes bool, f *writeFla
 }
 
 // copyBetween copies an object from one bucket to another.
-func (a *app) copyBetween(ctx context.Context, from stores.Bucket, source string, to stores.Bucket, destination string, opts *object.WriteOptions) (object.Info, error) {
+func (a *access) copyBetween(ctx context.Context, from stores.Bucket, source string, to stores.Bucket, destination string, opts *object.WriteOptions) (object.Info, error) {
 	var info object.Info
 	in, out := io.Pipe()
 	ctx, cancel := context.WithCancel(ctx)
@@ -670,7 +670,7 @@ func (a *app) copyBetween(ctx context.Context, from stores.Bucket, source string
 	return result, err
 }
 
-func (a *app) objectFence() *cobra.Command {
+func (a *access) objectFence() *cobra.Command {
 	f := &writeFlags{}
 	cmd := &cobra.Command{
 		Use:   "fence URL --fence TOKEN --lock NAME",
@@ -707,7 +707,7 @@ is 76.`,
 	return cmd
 }
 
-func (a *app) objectLs() *cobra.Command {
+func (a *access) objectLs() *cobra.Command {
 	var recursive bool
 	cmd := &cobra.Command{
 		Use:   "ls URL",
@@ -730,7 +730,7 @@ represents all objects below it.`,
 }
 
 // printListed prints one object of a listing. A listing can be long.
-func (a *app) printListed(v objectView) error {
+func (a *access) printListed(v objectView) error {
 	if a.JSON {
 		return printable.JSON(a.Stdout).Encode(v)
 	}
@@ -744,7 +744,7 @@ func (a *app) printListed(v objectView) error {
 
 // showing returns the options of a copy inside the store, with its progress shown on a
 // terminal.
-func (a *app) showing(o *object.WriteOptions, what string) *object.WriteOptions {
+func (a *access) showing(o *object.WriteOptions, what string) *object.WriteOptions {
 	with := *o
 	var line *output.Bar
 	with.Progress = func(done, total int64) {

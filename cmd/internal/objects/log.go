@@ -1,4 +1,4 @@
-package main
+package objects
 
 import (
 	"context"
@@ -53,7 +53,7 @@ func viewEntry(log string, e object.LogEntry, body bool) entryView {
 	return v
 }
 
-func (a *app) commitLogCommand() *cobra.Command {
+func (a *access) commitLogCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "commit-log",
 		Short:   "Write and read logs of numbered entries",
@@ -70,7 +70,7 @@ Entries never change. If several programs append after the same entry, only one 
 }
 
 // withLog opens the log of a URL, calls do, and closes it.
-func (a *app) withLog(ctx context.Context, raw string, do func(ctx context.Context, l *object.Log, name string) error) error {
+func (a *access) withLog(ctx context.Context, raw string, do func(ctx context.Context, l *object.Log, name string) error) error {
 	at, err := a.parseLog(raw, false)
 	if err != nil {
 		return err
@@ -79,7 +79,7 @@ func (a *app) withLog(ctx context.Context, raw string, do func(ctx context.Conte
 }
 
 // parseLog takes the URL of a log apart.
-func (a *app) parseLog(raw string, makes bool) (*stores.ObjectURL, error) {
+func (a *access) parseLog(raw string, makes bool) (*stores.ObjectURL, error) {
 	at, err := a.ParseObject(raw, makes)
 	if err != nil {
 		return nil, err
@@ -89,7 +89,7 @@ func (a *app) parseLog(raw string, makes bool) (*stores.ObjectURL, error) {
 }
 
 // withLogAt does what withLog does, for a URL that was already taken apart.
-func (a *app) withLogAt(ctx context.Context, at *stores.ObjectURL, do func(ctx context.Context, l *object.Log, name string) error) error {
+func (a *access) withLogAt(ctx context.Context, at *stores.ObjectURL, do func(ctx context.Context, l *object.Log, name string) error) error {
 	return a.withBucket(ctx, at, func(ctx context.Context, b stores.Bucket) error {
 		l, err := object.OpenLog(b.Client, at.Key, nil)
 		if err != nil {
@@ -99,7 +99,7 @@ func (a *app) withLogAt(ctx context.Context, at *stores.ObjectURL, do func(ctx c
 	})
 }
 
-func (a *app) logAppend() *cobra.Command {
+func (a *access) logAppend() *cobra.Command {
 	var expect uint64
 	cmd := &cobra.Command{
 		Use:   "append URL FILE",
@@ -166,7 +166,7 @@ func notLast(err error, name string, expect uint64) error {
 }
 
 // entryBody reads the body of the entry to append.
-func (a *app) entryBody(ctx context.Context, name string) ([]byte, error) {
+func (a *access) entryBody(ctx context.Context, name string) ([]byte, error) {
 	src, err := transfer.OpenSource(ctx, a.Stdin, name, -1)
 	if err != nil {
 		return nil, err
@@ -198,7 +198,7 @@ func appendLast(ctx context.Context, l *object.Log, body []byte) (object.LogEntr
 }
 
 // printEntry prints the number of an entry, or the whole entry with --json.
-func (a *app) printEntry(v entryView) error {
+func (a *access) printEntry(v entryView) error {
 	if a.JSON {
 		return a.PrintJSON(v)
 	}
@@ -209,7 +209,7 @@ func (a *app) printEntry(v entryView) error {
 // followEvery is how often commit-log read --follow looks for new entries.
 const followEvery = time.Second
 
-func (a *app) logRead() *cobra.Command {
+func (a *access) logRead() *cobra.Command {
 	var (
 		from   uint64
 		follow bool
@@ -256,7 +256,7 @@ If the log does not exist, read prints nothing. If "commit-log trim" has removed
 	return cmd
 }
 
-func (a *app) printBody(log string, e object.LogEntry) error {
+func (a *access) printBody(log string, e object.LogEntry) error {
 	if a.JSON {
 		return printable.JSON(a.Stdout).Encode(viewEntry(log, e, true))
 	}
@@ -276,7 +276,7 @@ func (a *app) printBody(log string, e object.LogEntry) error {
 	return err
 }
 
-func (a *app) logLatest() *cobra.Command {
+func (a *access) logLatest() *cobra.Command {
 	return &cobra.Command{
 		Use:               "latest URL",
 		Short:             "Print the number of the last entry, or 0 if the log is empty",
@@ -295,7 +295,7 @@ func (a *app) logLatest() *cobra.Command {
 	}
 }
 
-func (a *app) logTrim() *cobra.Command {
+func (a *access) logTrim() *cobra.Command {
 	var below uint64
 	cmd := &cobra.Command{
 		Use:   "trim URL --before N",

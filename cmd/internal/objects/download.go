@@ -1,4 +1,4 @@
-package main
+package objects
 
 import (
 	"context"
@@ -16,7 +16,7 @@ import (
 )
 
 // download writes an object to the target and returns what it read.
-func (a *app) download(ctx context.Context, b stores.Bucket, key string, opts object.GetOptions, to *transfer.Target) (object.Info, error) {
+func (a *access) download(ctx context.Context, b stores.Bucket, key string, opts object.GetOptions, to *transfer.Target) (object.Info, error) {
 	if to.File != nil && opts.Offset == 0 && opts.Length == 0 {
 		return a.downloadFile(ctx, b, key, opts.IfMatch, to)
 	}
@@ -46,7 +46,7 @@ const restarts = 5
 
 // downloadFile writes a whole object to the file of the target. If an earlier run has kept
 // a beginning, it continues from there. If the object is replaced meanwhile, it begins again.
-func (a *app) downloadFile(ctx context.Context, b stores.Bucket, key string, ifMatch object.Version, to *transfer.Target) (object.Info, error) {
+func (a *access) downloadFile(ctx context.Context, b stores.Bucket, key string, ifMatch object.Version, to *transfer.Target) (object.Info, error) {
 	of := b.ID() + " " + key
 	had, err := to.Resume(of)
 	if err != nil {

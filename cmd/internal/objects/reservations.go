@@ -1,4 +1,4 @@
-package main
+package objects
 
 import (
 	"cmp"
@@ -47,7 +47,7 @@ func viewReservation(table string, s reserve.Reservation) reservationView {
 	return v
 }
 
-func (a *app) objectReservations() *cobra.Command {
+func (a *access) objectReservations() *cobra.Command {
 	var all bool
 	cmd := &cobra.Command{
 		Use:   "reservations URL",
@@ -102,7 +102,7 @@ the table.`,
 	return cmd
 }
 
-func (a *app) printReservation(v reservationView) error {
+func (a *access) printReservation(v reservationView) error {
 	if a.JSON {
 		return printable.JSON(a.Stdout).Encode(v)
 	}

@@ -1,4 +1,4 @@
-package main
+package objects
 
 import (
 	"context"
@@ -44,7 +44,7 @@ var (
 	_ sweeper = (*indexbucket.Bucket)(nil)
 )
 
-func (a *app) objectSweep() *cobra.Command {
+func (a *access) objectSweep() *cobra.Command {
 	var (
 		age         time.Duration
 		dryRun, all bool
@@ -87,7 +87,7 @@ sweep refuses a whole bucket without --all.`,
 	return cmd
 }
 
-func (a *app) sweepObjects(ctx context.Context, b stores.Bucket, prefix string, o object.SweepOptions, all bool) error {
+func (a *access) sweepObjects(ctx context.Context, b stores.Bucket, prefix string, o object.SweepOptions, all bool) error {
 	bodies, hasBodies := object.As[sweeper](b.Bucket())
 	uploads := b.Bucket()
 	if hasBodies {
