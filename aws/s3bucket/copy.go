@@ -105,11 +105,7 @@ func (b *Bucket) copyOnce(ctx context.Context, source, destination string, o obj
 	}
 	var info object.Info
 	send := func() error {
-		var out *s3.CopyObjectOutput
-		c, err := b.call(ctx, longTimeout, func(ctx context.Context, opt func(*s3.Options)) (err error) {
-			out, err = b.client.CopyObject(ctx, in, opt, special)
-			return err
-		})
+		out, c, err := request(ctx, b, longTimeout, b.client.CopyObject, in, special)
 		if err != nil && refusal != 0 && c.Status() == refusal {
 			err = &object.ConflictError{}
 		}
@@ -207,13 +203,8 @@ func (u *upload) copyPart(ctx context.Context, number int32, from object.Info, a
 	}
 	var made *types.CopyPartResult
 	err := u.repeatPart(ctx, func() error {
-		c, err := u.b.call(ctx, longTimeout, func(ctx context.Context, opt func(*s3.Options)) error {
-			out, err := u.b.client.UploadPartCopy(ctx, in, opt)
-			if err == nil {
-				made = out.CopyPartResult
-			}
-			return err
-		})
+		out, c, err := request(ctx, u.b, longTimeout, u.b.client.UploadPartCopy, in)
+		made = out.CopyPartResult
 		if err == nil && (made == nil || aws.ToString(made.ETag) == "") {
 			err = c.Fail(errNoVersion, store.ErrUnavailable, store.Unknown, "%v", errNoVersion)
 		}

@@ -229,12 +229,8 @@ func (b *Bucket) Stat(ctx context.Context, key string) (object.Info, error) {
 // stat describes an object, and returns the id of its newest version where versions are
 // kept.
 func (b *Bucket) stat(ctx context.Context, key string) (info object.Info, id string, err error) {
-	var out *s3.HeadObjectOutput
-	c, err := b.call(ctx, b.o.Timeout, func(ctx context.Context, opt func(*s3.Options)) (err error) {
-		out, err = b.client.HeadObject(ctx, &s3.HeadObjectInput{
-			Bucket: &b.name, Key: &key, ExpectedBucketOwner: strOrNil(b.o.Owner),
-		}, opt)
-		return err
+	out, c, err := request(ctx, b, b.o.Timeout, b.client.HeadObject, &s3.HeadObjectInput{
+		Bucket: &b.name, Key: &key, ExpectedBucketOwner: strOrNil(b.o.Owner),
 	})
 	if c.Status() == http.StatusNotFound && awscall.Code(err) == "NotFound" {
 		err = store.ErrNotFound // the answer to a HEAD has no body that could tell more

@@ -84,18 +84,14 @@ func listedKey(c *awscall.Call, encoding types.EncodingType, listed *string) (st
 // delimiter, keys that have it after the prefix are yielded up to it, and once.
 func (b *Bucket) page(ctx context.Context, prefix, after, delimiter string, token *string) (page []object.Info, next *string, err error) {
 	err = b.repeat(ctx, func() error {
-		var out *s3.ListObjectsV2Output
-		c, err := b.call(ctx, b.o.Timeout, func(ctx context.Context, opt func(*s3.Options)) (err error) {
-			out, err = b.client.ListObjectsV2(ctx, &s3.ListObjectsV2Input{
-				Bucket:              &b.name,
-				Prefix:              strOrNil(prefix),
-				StartAfter:          strOrNil(after),
-				Delimiter:           strOrNil(delimiter),
-				ContinuationToken:   token,
-				EncodingType:        types.EncodingTypeUrl, // XML cannot express every key
-				ExpectedBucketOwner: strOrNil(b.o.Owner),
-			}, opt)
-			return err
+		out, c, err := request(ctx, b, b.o.Timeout, b.client.ListObjectsV2, &s3.ListObjectsV2Input{
+			Bucket:              &b.name,
+			Prefix:              strOrNil(prefix),
+			StartAfter:          strOrNil(after),
+			Delimiter:           strOrNil(delimiter),
+			ContinuationToken:   token,
+			EncodingType:        types.EncodingTypeUrl, // XML cannot express every key
+			ExpectedBucketOwner: strOrNil(b.o.Owner),
 		})
 		if err != nil {
 			// There is no object that could be missing.

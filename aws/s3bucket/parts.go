@@ -108,26 +108,24 @@ func (b *Bucket) resume(ctx context.Context, up object.Upload, body io.Reader, o
 func (b *Bucket) begin(ctx context.Context, key string, o object.PutOptions, checksum types.ChecksumAlgorithm) (*upload, error) {
 	var out *s3.CreateMultipartUploadOutput
 	var now time.Time
-	err := b.repeat(ctx, func() error {
-		c, err := b.call(ctx, b.o.Timeout, func(ctx context.Context, opt func(*s3.Options)) (err error) {
-			out, err = b.client.CreateMultipartUpload(ctx, &s3.CreateMultipartUploadInput{
-				Bucket:               &b.name,
-				Key:                  &key,
-				ContentType:          aws.String(cmp.Or(o.ContentType, defaultType)),
-				CacheControl:         strOrNil(o.Headers.CacheControl),
-				ContentDisposition:   strOrNil(o.Headers.ContentDisposition),
-				ContentEncoding:      strOrNil(o.Headers.ContentEncoding),
-				ContentLanguage:      strOrNil(o.Headers.ContentLanguage),
-				ChecksumAlgorithm:    checksum,
-				Metadata:             o.Metadata,
-				StorageClass:         types.StorageClass(o.StorageClass),
-				Tagging:              tagging(o.Tags),
-				ExpectedBucketOwner:  strOrNil(b.o.Owner),
-				ServerSideEncryption: b.o.Encryption,
-				SSEKMSKeyId:          strOrNil(b.o.KMSKey),
-				ACL:                  b.o.ACL,
-			}, opt)
-			return err
+	err := b.repeat(ctx, func() (err error) {
+		var c *awscall.Call
+		out, c, err = request(ctx, b, b.o.Timeout, b.client.CreateMultipartUpload, &s3.CreateMultipartUploadInput{
+			Bucket:               &b.name,
+			Key:                  &key,
+			ContentType:          aws.String(cmp.Or(o.ContentType, defaultType)),
+			CacheControl:         strOrNil(o.Headers.CacheControl),
+			ContentDisposition:   strOrNil(o.Headers.ContentDisposition),
+			ContentEncoding:      strOrNil(o.Headers.ContentEncoding),
+			ContentLanguage:      strOrNil(o.Headers.ContentLanguage),
+			ChecksumAlgorithm:    checksum,
+			Metadata:             o.Metadata,
+			StorageClass:         types.StorageClass(o.StorageClass),
+			Tagging:              tagging(o.Tags),
+			ExpectedBucketOwner:  strOrNil(b.o.Owner),
+			ServerSideEncryption: b.o.Encryption,
+			SSEKMSKeyId:          strOrNil(b.o.KMSKey),
+			ACL:                  b.o.ACL,
 		})
 		if err == nil && aws.ToString(out.UploadId) == "" {
 			err = c.Fail(errNoVersion, store.ErrUnavailable, store.Unknown, "the answer of the server has no upload ID")
@@ -242,19 +240,17 @@ func (u *upload) sendPart(ctx context.Context, number int32, part []byte, have m
 		return nil
 	}
 	var out *s3.UploadPartOutput
-	err := u.repeatPart(ctx, func() error {
+	err := u.repeatPart(ctx, func() (err error) {
+		var c *awscall.Call
 		// All parts that are on their way share the line.
-		c, err := u.b.call(ctx, u.b.timeoutFor(len(part)*u.b.o.Parallel), func(ctx context.Context, opt func(*s3.Options)) (err error) {
-			out, err = u.b.client.UploadPart(ctx, &s3.UploadPartInput{
-				Bucket:              &u.b.name,
-				Key:                 &u.Key,
-				UploadId:            &u.ID,
-				PartNumber:          &number,
-				Body:                bytes.NewReader(part),
-				ContentLength:       aws.Int64(int64(len(part))),
-				ExpectedBucketOwner: strOrNil(u.b.o.Owner),
-			}, opt)
-			return err
+		out, c, err = request(ctx, u.b, u.b.timeoutFor(len(part)*u.b.o.Parallel), u.b.client.UploadPart, &s3.UploadPartInput{
+			Bucket:              &u.b.name,
+			Key:                 &u.Key,
+			UploadId:            &u.ID,
+			PartNumber:          &number,
+			Body:                bytes.NewReader(part),
+			ContentLength:       aws.Int64(int64(len(part))),
+			ExpectedBucketOwner: strOrNil(u.b.o.Owner),
 		})
 		if err == nil && aws.ToString(out.ETag) == "" {
 			err = c.Fail(errNoVersion, store.ErrUnavailable, store.Unknown, "%v", errNoVersion)
@@ -351,11 +347,7 @@ func (u *upload) completeOnce(ctx context.Context, cond condition) (object.Info,
 		ExpectedBucketOwner: strOrNil(u.b.o.Owner),
 	}
 	in.IfMatch, in.IfNoneMatch = cond.headers()
-	var out *s3.CompleteMultipartUploadOutput
-	c, err := u.b.call(ctx, longTimeout, func(ctx context.Context, opt func(*s3.Options)) (err error) {
-		out, err = u.b.client.CompleteMultipartUpload(ctx, in, opt)
-		return err
-	})
+	out, c, err := request(ctx, u.b, longTimeout, u.b.client.CompleteMultipartUpload, in)
 	if err == nil && aws.ToString(out.ETag) == "" {
 		err = c.Fail(errNoVersion, store.ErrUnavailable, store.Unknown, "%v", errNoVersion)
 	}

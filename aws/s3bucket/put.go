@@ -174,11 +174,7 @@ func (b *Bucket) putOnce(ctx context.Context, key string, body []byte, o object.
 		ACL:                  b.o.ACL,
 	}
 	in.IfMatch, in.IfNoneMatch = condition{o.IfAbsent, o.IfMatch}.headers()
-	var out *s3.PutObjectOutput
-	c, err := b.call(ctx, b.timeoutFor(len(body)), func(ctx context.Context, opt func(*s3.Options)) (err error) {
-		out, err = b.client.PutObject(ctx, in, opt)
-		return err
-	})
+	out, c, err := request(ctx, b, b.timeoutFor(len(body)), b.client.PutObject, in)
 	switch {
 	case err != nil:
 	case !c.Empty():
@@ -249,14 +245,11 @@ func (b *Bucket) Delete(ctx context.Context, key string, opts *object.DeleteOpti
 }
 
 func (b *Bucket) deleteOnce(ctx context.Context, key string, o object.DeleteOptions) error {
-	c, err := b.call(ctx, b.o.Timeout, func(ctx context.Context, opt func(*s3.Options)) error {
-		_, err := b.client.DeleteObject(ctx, &s3.DeleteObjectInput{
-			Bucket:              &b.name,
-			Key:                 &key,
-			IfMatch:             strOrNil(string(o.IfMatch)),
-			ExpectedBucketOwner: strOrNil(b.o.Owner),
-		}, opt)
-		return err
+	_, c, err := request(ctx, b, b.o.Timeout, b.client.DeleteObject, &s3.DeleteObjectInput{
+		Bucket:              &b.name,
+		Key:                 &key,
+		IfMatch:             strOrNil(string(o.IfMatch)),
+		ExpectedBucketOwner: strOrNil(b.o.Owner),
 	})
 	if err == nil && !c.Empty() {
 		err = c.Fail(errYes, store.ErrUnavailable, store.Unknown, "%v", errYes)

@@ -244,6 +244,17 @@ func (b *Bucket) call(ctx context.Context, timeout time.Duration, f func(ctx con
 	return c, b.send(ctx, c, timeout, f)
 }
 
+// request is call for a method of the client of the SDK. The answer is never nil.
+func request[In, Out any](ctx context.Context, b *Bucket, timeout time.Duration, method method[In, Out], in *In, special ...func(*s3.Options)) (out *Out, c *awscall.Call, err error) {
+	c, err = b.call(ctx, timeout, func(ctx context.Context, opt func(*s3.Options)) (err error) {
+		out, err = method(ctx, in, append([]func(*s3.Options){opt}, special...)...)
+		return err
+	})
+	return cmp.Or(out, new(Out)), c, err
+}
+
+type method[In, Out any] = func(context.Context, *In, ...func(*s3.Options)) (*Out, error)
+
 // send is call with a time limit that is kept as it is.
 func (b *Bucket) send(ctx context.Context, c *awscall.Call, timeout time.Duration, f func(ctx context.Context, opt func(*s3.Options)) error) error {
 	if ctx.Err() != nil {

@@ -195,11 +195,8 @@ func LifecycleRule(prefix string) string {
 // what to do.
 func (b *Bucket) Exists(ctx context.Context) error {
 	return b.repeat(ctx, func() error {
-		c, err := b.call(ctx, b.o.Timeout, func(ctx context.Context, opt func(*s3.Options)) error {
-			_, err := b.client.HeadBucket(ctx, &s3.HeadBucketInput{
-				Bucket: &b.name, ExpectedBucketOwner: strOrNil(b.o.Owner),
-			}, opt)
-			return err
+		_, c, err := request(ctx, b, b.o.Timeout, b.client.HeadBucket, &s3.HeadBucketInput{
+			Bucket: &b.name, ExpectedBucketOwner: strOrNil(b.o.Owner),
 		})
 		switch {
 		case c.Status() == http.StatusNotFound:

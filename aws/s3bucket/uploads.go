@@ -85,17 +85,13 @@ func (b *Bucket) listUploads(ctx context.Context, prefix string) iter.Seq2[objec
 
 func (b *Bucket) uploadPage(ctx context.Context, prefix string, key, id *string) (page []object.Upload, nextKey, nextID *string, err error) {
 	err = b.repeat(ctx, func() error {
-		var out *s3.ListMultipartUploadsOutput
-		c, err := b.call(ctx, b.o.Timeout, func(ctx context.Context, opt func(*s3.Options)) (err error) {
-			out, err = b.client.ListMultipartUploads(ctx, &s3.ListMultipartUploadsInput{
-				Bucket:              &b.name,
-				Prefix:              strOrNil(prefix),
-				KeyMarker:           key,
-				UploadIdMarker:      id,
-				EncodingType:        types.EncodingTypeUrl,
-				ExpectedBucketOwner: strOrNil(b.o.Owner),
-			}, opt)
-			return err
+		out, c, err := request(ctx, b, b.o.Timeout, b.client.ListMultipartUploads, &s3.ListMultipartUploadsInput{
+			Bucket:              &b.name,
+			Prefix:              strOrNil(prefix),
+			KeyMarker:           key,
+			UploadIdMarker:      id,
+			EncodingType:        types.EncodingTypeUrl,
+			ExpectedBucketOwner: strOrNil(b.o.Owner),
 		})
 		if err != nil {
 			return err
@@ -151,11 +147,8 @@ func (b *Bucket) AbortUpload(ctx context.Context, u object.Upload) error {
 
 func (b *Bucket) abortUpload(ctx context.Context, u object.Upload) error {
 	err := b.repeat(ctx, func() error {
-		_, err := b.call(ctx, b.o.Timeout, func(ctx context.Context, opt func(*s3.Options)) error {
-			_, err := b.client.AbortMultipartUpload(ctx, &s3.AbortMultipartUploadInput{
-				Bucket: &b.name, Key: &u.Key, UploadId: &u.ID, ExpectedBucketOwner: strOrNil(b.o.Owner),
-			}, opt)
-			return err
+		_, _, err := request(ctx, b, b.o.Timeout, b.client.AbortMultipartUpload, &s3.AbortMultipartUploadInput{
+			Bucket: &b.name, Key: &u.Key, UploadId: &u.ID, ExpectedBucketOwner: strOrNil(b.o.Owner),
 		})
 		return err
 	})
@@ -182,12 +175,10 @@ func (b *Bucket) eachPart(ctx context.Context, u object.Upload, f func(types.Par
 	var pages awscall.Pages
 	for {
 		var out *s3.ListPartsOutput
-		err := b.repeat(ctx, func() error {
-			c, err := b.call(ctx, b.o.Timeout, func(ctx context.Context, opt func(*s3.Options)) (err error) {
-				out, err = b.client.ListParts(ctx, &s3.ListPartsInput{
-					Bucket: &b.name, Key: &u.Key, UploadId: &u.ID, PartNumberMarker: marker, ExpectedBucketOwner: strOrNil(b.o.Owner),
-				}, opt)
-				return err
+		err := b.repeat(ctx, func() (err error) {
+			var c *awscall.Call
+			out, c, err = request(ctx, b, b.o.Timeout, b.client.ListParts, &s3.ListPartsInput{
+				Bucket: &b.name, Key: &u.Key, UploadId: &u.ID, PartNumberMarker: marker, ExpectedBucketOwner: strOrNil(b.o.Owner),
 			})
 			now = c.Now()
 			return err

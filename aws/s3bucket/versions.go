@@ -2,6 +2,7 @@ package s3bucket
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -86,6 +87,15 @@ func (v Versions) repeat(ctx context.Context, n names, f func(ctx context.Contex
 	})
 }
 
+// repeatRequest is repeat for a method of the client of the SDK. The answer is never nil.
+func repeatRequest[In, Out any](ctx context.Context, v Versions, n names, method method[In, Out], in *In) (out *Out, err error) {
+	err = v.repeat(ctx, n, func(ctx context.Context, opt func(*s3.Options)) (err error) {
+		out, err = method(ctx, in, opt)
+		return err
+	})
+	return cmp.Or(out, new(Out)), err
+}
+
 // Put writes a version, in one request. The last argument is the time limit of the request.
 func (v Versions) Put(ctx context.Context, key string, body []byte, contentType string, within time.Duration) (ObjectVersion, error) {
 	put := ObjectVersion{Key: key, Size: int64(len(body))}
@@ -131,16 +141,10 @@ func (v Versions) Get(ctx context.Context, key, id string, limit int64) (body []
 
 // Metadata returns the metadata of a version. An empty id names the newest version.
 func (v Versions) Metadata(ctx context.Context, key, id string) (metadata map[string]string, err error) {
-	err = v.repeat(ctx, oneObject, func(ctx context.Context, opt func(*s3.Options)) error {
-		out, err := v.b.client.HeadObject(ctx, &s3.HeadObjectInput{
-			Bucket: &v.b.name, Key: &key, VersionId: strOrNil(id), ExpectedBucketOwner: strOrNil(v.b.o.Owner),
-		}, opt)
-		if err == nil {
-			metadata = out.Metadata
-		}
-		return err
+	out, err := repeatRequest(ctx, v, oneObject, v.b.client.HeadObject, &s3.HeadObjectInput{
+		Bucket: &v.b.name, Key: &key, VersionId: strOrNil(id), ExpectedBucketOwner: strOrNil(v.b.o.Owner),
 	})
-	return metadata, err
+	return out.Metadata, err
 }
 
 // List yields pages with the versions of all objects whose keys begin with prefix, in the order of
@@ -150,11 +154,7 @@ func (v Versions) List(ctx context.Context, prefix string) iter.Seq2[VersionPage
 		in := &s3.ListObjectVersionsInput{Bucket: &v.b.name, Prefix: &prefix, ExpectedBucketOwner: strOrNil(v.b.o.Owner)}
 		var pages awscall.Pages
 		for {
-			var out *s3.ListObjectVersionsOutput
-			err := v.repeat(ctx, noObject, func(ctx context.Context, opt func(*s3.Options)) (err error) {
-				out, err = v.b.client.ListObjectVersions(ctx, in, opt)
-				return err
-			})
+			out, err := repeatRequest(ctx, v, noObject, v.b.client.ListObjectVersions, in)
 			more := err == nil && aws.ToBool(out.IsTruncated)
 			if more {
 				in.KeyMarker, in.VersionIdMarker = out.NextKeyMarker, strOrNil(aws.ToString(out.NextVersionIdMarker))
@@ -202,11 +202,8 @@ func (v Versions) Remove(ctx context.Context, key string, ids []string) (failed 
 		ids = ids[len(some):]
 	}
 	for i, id := range ids {
-		err = v.repeat(ctx, oneObject, func(ctx context.Context, opt func(*s3.Options)) error {
-			_, err := v.b.client.DeleteObject(ctx, &s3.DeleteObjectInput{
-				Bucket: &v.b.name, Key: &key, VersionId: &id, ExpectedBucketOwner: strOrNil(v.b.o.Owner),
-			}, opt)
-			return err
+		_, err := repeatRequest(ctx, v, oneObject, v.b.client.DeleteObject, &s3.DeleteObjectInput{
+			Bucket: &v.b.name, Key: &key, VersionId: &id, ExpectedBucketOwner: strOrNil(v.b.o.Owner),
 		})
 		if err != nil && !errors.Is(err, store.ErrNotFound) {
 			return len(ids) - i, err
@@ -233,20 +230,13 @@ func (v Versions) removeMany(ctx context.Context, key string, ids []string) (fai
 	for _, id := range ids {
 		all = append(all, types.ObjectIdentifier{Key: &key, VersionId: &id})
 	}
-	var refused []types.Error
-	err = v.repeat(ctx, noObject, func(ctx context.Context, opt func(*s3.Options)) error {
-		out, err := v.b.client.DeleteObjects(ctx, &s3.DeleteObjectsInput{
-			Bucket: &v.b.name, Delete: &types.Delete{Objects: all, Quiet: aws.Bool(true)}, ExpectedBucketOwner: strOrNil(v.b.o.Owner),
-		}, opt)
-		if err == nil {
-			refused = out.Errors
-		}
-		return err
+	out, err := repeatRequest(ctx, v, noObject, v.b.client.DeleteObjects, &s3.DeleteObjectsInput{
+		Bucket: &v.b.name, Delete: &types.Delete{Objects: all, Quiet: aws.Bool(true)}, ExpectedBucketOwner: strOrNil(v.b.o.Owner),
 	})
 	if err != nil {
 		return len(ids), err
 	}
-	refused = slices.DeleteFunc(refused, func(e types.Error) bool {
+	refused := slices.DeleteFunc(out.Errors, func(e types.Error) bool {
 		code := aws.ToString(e.Code)
 		return code == "NoSuchVersion" || code == "NoSuchKey"
 	})
