@@ -172,14 +172,10 @@ func (t *table) ReadRaw(ctx context.Context, key string) (body []byte, on engine
 }
 
 func (t *table) get(ctx context.Context, key string) (map[string]types.AttributeValue, error) {
-	var out *dynamodb.GetItemOutput
-	err := t.Call(ctx, func(ctx context.Context, opt func(*dynamodb.Options)) (err error) {
-		out, err = t.Client.GetItem(ctx, &dynamodb.GetItemInput{
-			TableName:      &t.Name,
-			Key:            t.itemKey(key),
-			ConsistentRead: aws.Bool(true),
-		}, opt)
-		return err
+	out, err := dynamocall.Send(ctx, t.Call, t.Client.GetItem, &dynamodb.GetItemInput{
+		TableName:      &t.Name,
+		Key:            t.itemKey(key),
+		ConsistentRead: aws.Bool(true),
 	})
 	if err == nil && len(out.Item) == 0 {
 		err = store.ErrNotFound
@@ -205,10 +201,7 @@ func (t *table) Write(ctx context.Context, key string, on engine.Stored, e engin
 		in.ExpressionAttributeNames = map[string]string{"#version": attrVersion}
 		in.ExpressionAttributeValues = map[string]types.AttributeValue{":base": str(on.ID())}
 	}
-	err := t.Call(ctx, func(ctx context.Context, opt func(*dynamodb.Options)) error {
-		_, err := t.Client.PutItem(ctx, in, opt)
-		return err
-	})
+	_, err := dynamocall.Send(ctx, t.Call, t.Client.PutItem, in)
 	var refused *types.ConditionalCheckFailedException
 	switch {
 	case errors.As(err, &refused) && len(refused.Item) > 0:
@@ -227,10 +220,8 @@ func (t *table) Write(ctx context.Context, key string, on engine.Stored, e engin
 
 // Remove implements [engine.Remover].
 func (t *table) Remove(ctx context.Context, key string) error {
-	return t.Call(ctx, func(ctx context.Context, opt func(*dynamodb.Options)) error {
-		_, err := t.Client.DeleteItem(ctx, &dynamodb.DeleteItemInput{TableName: &t.Name, Key: t.itemKey(key)}, opt)
-		return err
-	})
+	_, err := dynamocall.Send(ctx, t.Call, t.Client.DeleteItem, &dynamodb.DeleteItemInput{TableName: &t.Name, Key: t.itemKey(key)})
+	return err
 }
 
 // List implements [engine.Driver]. It costs at least one query for each of the sixteen
@@ -288,11 +279,7 @@ func (t *table) page(ctx context.Context, part, below string, start map[string]t
 		in.KeyConditionExpression = aws.String("#part = :part AND begins_with(#key, :below)")
 		in.ExpressionAttributeValues[":below"] = str(below)
 	}
-	var out *dynamodb.QueryOutput
-	err = t.Repeat(ctx, func(ctx context.Context, opt func(*dynamodb.Options)) (err error) {
-		out, err = t.Client.Query(ctx, in, opt)
-		return err
-	})
+	out, err := dynamocall.Send(ctx, t.Repeat, t.Client.Query, in)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -139,11 +139,7 @@ func (t *Table) Rows(ctx context.Context) iter.Seq2[reserve.Row, error] {
 		in := &dynamodb.ScanInput{TableName: &t.t.Name, ConsistentRead: aws.Bool(true)}
 		pages := awscall.Pages{Endless: true}
 		for {
-			var out *dynamodb.ScanOutput
-			err := t.t.Repeat(transport.ExpectItems(ctx, maxPage), func(ctx context.Context, opt func(*dynamodb.Options)) (err error) {
-				out, err = t.t.Client.Scan(ctx, in, opt)
-				return err
-			})
+			out, err := dynamocall.Send(transport.ExpectItems(ctx, maxPage), t.t.Repeat, t.t.Client.Scan, in)
 			if err == nil && len(out.LastEvaluatedKey) > 0 {
 				err = pages.Next(fmt.Sprint(out.LastEvaluatedKey[attrPath], out.LastEvaluatedKey[attrETag]), len(out.Items))
 			}
@@ -252,12 +248,9 @@ func CreateTable(ctx context.Context, client *dynamodb.Client, name string, opts
 	case err == nil && removes != "":
 		return fmt.Errorf("%w: %s removes items by the attribute %q, but Holdfast needs the attribute %q. Turn off the removal by %[3]q, or use another table", store.ErrMisconfigured, t.t.Where, removes, attrTTL)
 	}
-	err = t.t.Repeat(ctx, func(ctx context.Context, opt func(*dynamodb.Options)) error {
-		_, err := client.UpdateTimeToLive(ctx, &dynamodb.UpdateTimeToLiveInput{
-			TableName:               &name,
-			TimeToLiveSpecification: &types.TimeToLiveSpecification{AttributeName: aws.String(attrTTL), Enabled: aws.Bool(true)},
-		}, opt)
-		return err
+	_, err = dynamocall.Send(ctx, t.t.Repeat, client.UpdateTimeToLive, &dynamodb.UpdateTimeToLiveInput{
+		TableName:               &name,
+		TimeToLiveSpecification: &types.TimeToLiveSpecification{AttributeName: aws.String(attrTTL), Enabled: aws.Bool(true)},
 	})
 	if err != nil {
 		// Another program has done so meanwhile, or the reply of a first try was lost.

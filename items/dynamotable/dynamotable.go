@@ -98,11 +98,7 @@ func (t *Table) get(ctx context.Context, key largeitem.Key, opts *largeitem.GetO
 			return nil, err
 		}
 	}
-	var out *dynamodb.GetItemOutput
-	err = t.calls.Repeat(transport.ExpectItems(ctx, largeitem.MaxItem), func(ctx context.Context, opt func(*dynamodb.Options)) (err error) {
-		out, err = t.calls.Client.GetItem(ctx, in, opt)
-		return err
-	})
+	out, err := dynamocall.Send(transport.ExpectItems(ctx, largeitem.MaxItem), t.calls.Repeat, t.calls.Client.GetItem, in)
 	switch {
 	case err != nil:
 		return nil, err
@@ -154,17 +150,12 @@ func (t *Table) Put(ctx context.Context, key largeitem.Key, item largeitem.Attri
 	if err != nil {
 		return nil, err
 	}
-	return t.write(ctx, store.OpPut, key, func(ctx context.Context, opt func(*dynamodb.Options)) (map[string]types.AttributeValue, error) {
-		out, err := t.calls.Client.PutItem(ctx, &dynamodb.PutItemInput{
-			TableName: put.TableName, Item: put.Item, ConditionExpression: put.ConditionExpression,
-			ExpressionAttributeNames: put.ExpressionAttributeNames, ExpressionAttributeValues: put.ExpressionAttributeValues,
-			ReturnValues: types.ReturnValueAllOld, ReturnValuesOnConditionCheckFailure: put.ReturnValuesOnConditionCheckFailure,
-		}, opt)
-		if err != nil {
-			return nil, err
-		}
-		return out.Attributes, nil
+	out, err := write(ctx, t, t.calls.Client.PutItem, &dynamodb.PutItemInput{
+		TableName: put.TableName, Item: put.Item, ConditionExpression: put.ConditionExpression,
+		ExpressionAttributeNames: put.ExpressionAttributeNames, ExpressionAttributeValues: put.ExpressionAttributeValues,
+		ReturnValues: types.ReturnValueAllOld, ReturnValuesOnConditionCheckFailure: put.ReturnValuesOnConditionCheckFailure,
 	})
+	return t.written(store.OpPut, key, out.Attributes, err)
 }
 
 // Update implements [largeitem.Table], by one UpdateItem.
@@ -173,17 +164,12 @@ func (t *Table) Update(ctx context.Context, key largeitem.Key, change largeitem.
 	if err != nil {
 		return nil, err
 	}
-	item, err := t.write(ctx, "update", key, func(ctx context.Context, opt func(*dynamodb.Options)) (map[string]types.AttributeValue, error) {
-		out, err := t.calls.Client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
-			TableName: update.TableName, Key: update.Key, UpdateExpression: update.UpdateExpression, ConditionExpression: update.ConditionExpression,
-			ExpressionAttributeNames: update.ExpressionAttributeNames, ExpressionAttributeValues: update.ExpressionAttributeValues,
-			ReturnValues: types.ReturnValueAllNew, ReturnValuesOnConditionCheckFailure: update.ReturnValuesOnConditionCheckFailure,
-		}, opt)
-		if err != nil {
-			return nil, err
-		}
-		return out.Attributes, nil
+	out, err := write(ctx, t, t.calls.Client.UpdateItem, &dynamodb.UpdateItemInput{
+		TableName: update.TableName, Key: update.Key, UpdateExpression: update.UpdateExpression, ConditionExpression: update.ConditionExpression,
+		ExpressionAttributeNames: update.ExpressionAttributeNames, ExpressionAttributeValues: update.ExpressionAttributeValues,
+		ReturnValues: types.ReturnValueAllNew, ReturnValuesOnConditionCheckFailure: update.ReturnValuesOnConditionCheckFailure,
 	})
+	item, err := t.written("update", key, out.Attributes, err)
 	if err == nil && item == nil {
 		// It was applied, and the server does not tell what it has made.
 		err = t.failed("update", key, fmt.Errorf("%w: the server did not return the item", store.ErrCorrupt))
@@ -203,27 +189,22 @@ func (t *Table) Delete(ctx context.Context, key largeitem.Key, cond *largeitem.C
 		del.ConditionExpression = aws.String("attribute_exists(#hf_0) OR attribute_not_exists(#hf_0)")
 		del.ExpressionAttributeNames = map[string]string{"#hf_0": t.schema.Load().Partition.Name}
 	}
-	return t.write(ctx, store.OpDelete, key, func(ctx context.Context, opt func(*dynamodb.Options)) (map[string]types.AttributeValue, error) {
-		out, err := t.calls.Client.DeleteItem(ctx, &dynamodb.DeleteItemInput{
-			TableName: del.TableName, Key: del.Key, ConditionExpression: del.ConditionExpression,
-			ExpressionAttributeNames: del.ExpressionAttributeNames, ExpressionAttributeValues: del.ExpressionAttributeValues,
-			ReturnValues: types.ReturnValueAllOld, ReturnValuesOnConditionCheckFailure: del.ReturnValuesOnConditionCheckFailure,
-		}, opt)
-		if err != nil {
-			return nil, err
-		}
-		return out.Attributes, nil
+	out, err := write(ctx, t, t.calls.Client.DeleteItem, &dynamodb.DeleteItemInput{
+		TableName: del.TableName, Key: del.Key, ConditionExpression: del.ConditionExpression,
+		ExpressionAttributeNames: del.ExpressionAttributeNames, ExpressionAttributeValues: del.ExpressionAttributeValues,
+		ReturnValues: types.ReturnValueAllOld, ReturnValuesOnConditionCheckFailure: del.ReturnValuesOnConditionCheckFailure,
 	})
+	return t.written(store.OpDelete, key, out.Attributes, err)
 }
 
-// write sends a write once, and returns the attributes that the server answers with.
-func (t *Table) write(ctx context.Context, op store.Kind, key largeitem.Key, f func(context.Context, func(*dynamodb.Options)) (map[string]types.AttributeValue, error)) (largeitem.Attributes, error) {
+// write sends a write, once.
+func write[In, Out any](ctx context.Context, t *Table, method dynamocall.Method[In, Out], in *In) (*Out, error) {
+	return dynamocall.Send(transport.ExpectItems(ctx, largeitem.MaxItem), t.calls.Call, method, in)
+}
+
+// written returns the attributes that the server answered to a write.
+func (t *Table) written(op store.Kind, key largeitem.Key, answered map[string]types.AttributeValue, err error) (largeitem.Attributes, error) {
 	s := *t.schema.Load() // it was needed for the request
-	var answered map[string]types.AttributeValue
-	err := t.calls.Call(transport.ExpectItems(ctx, largeitem.MaxItem), func(ctx context.Context, opt func(*dynamodb.Options)) (err error) {
-		answered, err = f(ctx, opt)
-		return err
-	})
 	var refused *types.ConditionalCheckFailedException
 	switch {
 	case errors.As(err, &refused):

@@ -18,7 +18,7 @@ func TestMutants(t *testing.T) {
 			"TableName: &t.calls.Name, ConsistentRead: aws.Bool(true)}", "TableName: &t.calls.Name}",
 			"TestRequests"},
 		{"a write is repeated", "dynamotable.go",
-			"err := t.calls.Call(", "err := t.calls.Repeat(",
+			"t.calls.Call, method", "t.calls.Repeat, method",
 			"TestLostWrites"},
 		{"a refusal without an item says that there is none", "dynamotable.go",
 			"		e.HasCurrent = t.shownItem.Load()\n", "		e.HasCurrent = true\n",

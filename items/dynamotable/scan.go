@@ -51,11 +51,7 @@ func (t *Table) scan(ctx context.Context, opts *largeitem.ScanOptions, yield fun
 	}
 	pages := awscall.Pages{Endless: true}
 	for {
-		var out *dynamodb.ScanOutput
-		err := t.calls.Repeat(transport.ExpectItems(ctx, maxPage), func(ctx context.Context, opt func(*dynamodb.Options)) (err error) {
-			out, err = t.calls.Client.Scan(ctx, in, opt)
-			return err
-		})
+		out, err := dynamocall.Send(transport.ExpectItems(ctx, maxPage), t.calls.Repeat, t.calls.Client.Scan, in)
 		if err != nil {
 			return err
 		}
@@ -194,11 +190,7 @@ func (b *batch) once(ctx context.Context, keys map[largeitem.Key]bool, found fun
 	for key := range keys {
 		in.Keys = append(in.Keys, toKey(b.s, key))
 	}
-	var out *dynamodb.BatchGetItemOutput
-	err = b.t.calls.Repeat(transport.ExpectItems(ctx, maxBatchSize), func(ctx context.Context, opt func(*dynamodb.Options)) (err error) {
-		out, err = b.t.calls.Client.BatchGetItem(ctx, &dynamodb.BatchGetItemInput{RequestItems: map[string]types.KeysAndAttributes{b.t.calls.Name: in}}, opt)
-		return err
-	})
+	out, err := dynamocall.Send(transport.ExpectItems(ctx, maxBatchSize), b.t.calls.Repeat, b.t.calls.Client.BatchGetItem, &dynamodb.BatchGetItemInput{RequestItems: map[string]types.KeysAndAttributes{b.t.calls.Name: in}})
 	if err != nil {
 		return nil, err
 	}

@@ -3,6 +3,7 @@
 package dynamocall
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -93,6 +94,19 @@ func New(client *dynamodb.Client, name string, keys Keys, timeout time.Duration,
 
 // Request is a function that sends one request with these options of the SDK.
 type Request func(ctx context.Context, opt func(*dynamodb.Options)) error
+
+// Method is a method of the client.
+type Method[In, Out any] = func(context.Context, *In, ...func(*dynamodb.Options)) (*Out, error)
+
+// Send sends a request by a method of the client. The parameter by is [Table.Call] or [Table.Repeat] of the
+// table. The answer is never nil.
+func Send[In, Out any](ctx context.Context, by func(context.Context, Request) error, method Method[In, Out], in *In) (out *Out, err error) {
+	err = by(ctx, func(ctx context.Context, opt func(*dynamodb.Options)) (err error) {
+		out, err = method(ctx, in, opt)
+		return err
+	})
+	return cmp.Or(out, new(Out)), err
+}
 
 // Repeat sends a request that changes nothing. If the request is throttled or gets no answer, Repeat
 // sends it again, at most [Tries] times in total.

@@ -29,11 +29,7 @@ type Description struct {
 
 // Raw returns what the server reports about the table, in one request.
 func (t *Table) Raw(ctx context.Context) (*types.TableDescription, error) {
-	var out *dynamodb.DescribeTableOutput
-	err := t.Repeat(ctx, func(ctx context.Context, opt func(*dynamodb.Options)) (err error) {
-		out, err = t.Client.DescribeTable(ctx, &dynamodb.DescribeTableInput{TableName: &t.Name}, opt)
-		return err
-	})
+	out, err := Send(ctx, t.Repeat, t.Client.DescribeTable, &dynamodb.DescribeTableInput{TableName: &t.Name})
 	if err == nil && out.Table == nil {
 		// Something else listens there, which says yes to everything.
 		err = t.wrong(": the reply does not describe a table; check the endpoint")
@@ -79,11 +75,7 @@ func KeysOf(d *types.TableDescription) Keys {
 // TTL returns the attribute by which the table removes items. It is empty if the table removes no
 // items.
 func (t *Table) TTL(ctx context.Context) (string, error) {
-	var out *dynamodb.DescribeTimeToLiveOutput
-	err := t.Repeat(ctx, func(ctx context.Context, opt func(*dynamodb.Options)) (err error) {
-		out, err = t.Client.DescribeTimeToLive(ctx, &dynamodb.DescribeTimeToLiveInput{TableName: &t.Name}, opt)
-		return err
-	})
+	out, err := Send(ctx, t.Repeat, t.Client.DescribeTimeToLive, &dynamodb.DescribeTimeToLiveInput{TableName: &t.Name})
 	if err != nil || out.TimeToLiveDescription == nil || out.TimeToLiveDescription.TimeToLiveStatus == types.TimeToLiveStatusDisabled {
 		return "", err
 	}
