@@ -104,6 +104,7 @@ cmd/internal/items:   store items/largeitem internal/... cmd/internal/printable 
 cmd/internal/leases:  store/... lease internal/... cmd/internal/printable cmd/internal/exit cmd/internal/output cmd/internal/stores cmd/internal/cmdline
 cmd/internal/checkpoints: store lease checkpoint compat/avisofile compat/resumekey cmd/internal/printable cmd/internal/exit cmd/internal/output cmd/internal/cmdline cmd/internal/leases
 cmd/internal/objects: store object/... compat/reserve internal/... cmd/internal/printable cmd/internal/exit cmd/internal/output cmd/internal/stores cmd/internal/cmdline cmd/internal/transfer
+cmd/internal/locks:   store/... lease compat/s3verstore internal/... cmd/internal/printable cmd/internal/exit cmd/internal/child cmd/internal/output cmd/internal/doctor cmd/internal/trial cmd/internal/stores cmd/internal/cmdline cmd/internal/leases
 .:                    -
 
 # Never released.
@@ -181,6 +182,8 @@ func TestImportRules(t *testing.T) {
 		{"cmd/internal/checkpoints", module + "/cmd/internal/items", "checkpoints may not import cmd/internal/items"},
 		{"cmd/internal/objects", module + "/lease", "objects may not import lease"},
 		{"cmd/internal/objects", module + "/cmd/internal/items", "objects may not import cmd/internal/items"},
+		{"cmd/internal/locks", module + "/object", "locks may not import object"},
+		{"cmd/internal/locks", module + "/cmd/internal/holding", "locks may not import cmd/internal/holding"},
 		{"cmd/internal/stores", module + "/cmd/internal/cmdline", "stores may not import cmd/internal/cmdline"},
 		{"cmd/internal/child", module + "/cmd/holdfast", "child may not import cmd/holdfast"},
 		{"internal/fold", module + "/internal/aws/awscall", "the root module imports no other module"},

@@ -61,7 +61,7 @@ func (a *app) bench(ctx context.Context, rounds int) error {
 		return err
 	}
 	defer st.Close()
-	place := benchDir + "/" + trial.Name(time.Now())
+	place := trial.BenchDir + "/" + trial.Name(time.Now())
 	space, err := store.Prefix(st.Store, place)
 	if err != nil {
 		return err
@@ -91,9 +91,6 @@ func (a *app) bench(ctx context.Context, rounds int) error {
 func micros(us float64) time.Duration {
 	return time.Duration(us * float64(time.Microsecond)).Round(100 * time.Nanosecond)
 }
-
-// benchDir is the prefix of the keys of all measurements.
-const benchDir = "bench"
 
 func (b *bencher) run(ctx context.Context) error {
 	var version store.Version

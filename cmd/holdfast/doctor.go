@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"net/url"
 	"os"
 	"os/signal"
 	"syscall"
@@ -62,7 +61,7 @@ func (a *app) doctor(ctx context.Context) error {
 			return err
 		}
 	}
-	target, leave, err := a.doctorTarget(ctx, u)
+	target, leave, err := a.DoctorTarget(ctx, u)
 	if err != nil {
 		return err
 	}
@@ -123,16 +122,4 @@ func doctorStatus(v doctor.Verdict) error {
 		return exit.With(exit.Unreachable, nil)
 	}
 	return exit.With(exit.Unsafe, nil)
-}
-
-// doctorTarget returns what doctor examines at a URL. The caller calls leave at the end.
-func (a *app) doctorTarget(ctx context.Context, u *url.URL) (target *doctor.Target, leave func(), err error) {
-	if examine := stores.SchemeOf(u.Scheme).Doctor; examine != nil {
-		return examine(ctx, &a.Access, u)
-	}
-	st, err := a.OpenURL(ctx, u.String())
-	if err != nil {
-		return nil, nil, err
-	}
-	return doctor.Registers(st.URL, st.Store), func() { st.Close() }, nil
 }

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/holdfast-go/holdfast/aws/awstest"
 	"github.com/holdfast-go/holdfast/cmd/internal/leases"
@@ -168,7 +169,10 @@ func TestWatch(t *testing.T) {
 	lines := json.NewDecoder(out)
 	expect := func(want string) {
 		t.Helper()
-		var line watchLine
+		var line struct {
+			Time time.Time
+			leases.LockView
+		}
 		if err := lines.Decode(&line); err != nil {
 			t.Fatalf("waiting for %s: %v, %s", want, err, errs.String())
 		}

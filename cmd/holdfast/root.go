@@ -19,6 +19,7 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/internal/exit"
 	"github.com/holdfast-go/holdfast/cmd/internal/items"
 	"github.com/holdfast-go/holdfast/cmd/internal/leases"
+	"github.com/holdfast-go/holdfast/cmd/internal/locks"
 	"github.com/holdfast-go/holdfast/cmd/internal/objects"
 	"github.com/holdfast-go/holdfast/cmd/internal/output"
 	"github.com/holdfast-go/holdfast/cmd/internal/stores"
@@ -126,10 +127,10 @@ func (a *app) command() *cobra.Command {
 	root.Version = versionText()
 	root.AddCommand(
 		a.runCommand(), a.holdCommand(), a.lockCommand(), a.renewCommand(), a.unlockCommand(), a.leadCommand(),
-		a.lsCommand(), a.showCommand(), a.watchCommand(), a.askCommand(), a.leaderCommand(), a.resizeCommand(), a.breakCommand(), a.sweepCommand(),
 		items.Command(&a.Invocation),
 		checkpoints.Command(&a.Invocation), a.initCommand(), a.doctorCommand(), a.benchCommand(), a.versionCommand(),
 	)
+	root.AddCommand(locks.Commands(&a.Invocation)...)
 	root.AddCommand(objects.Commands(&a.Invocation)...)
 	root.AddCommand(a.topicCommands(root)...)
 	a.refuseUnknownHelp(root)

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/holdfast-go/holdfast/cmd/internal/doctor"
 	"github.com/holdfast-go/holdfast/cmd/internal/exit"
 	"github.com/holdfast-go/holdfast/cmd/internal/output"
 	"github.com/holdfast-go/holdfast/internal/storeurl"
@@ -149,4 +150,16 @@ func DefaultDir() (string, error) {
 // remote is a store that needs no closing.
 func remote(st store.Store) Opened {
 	return Opened{Store: st, Closer: io.NopCloser(nil), URL: store.TraitsOf(st).Name}
+}
+
+// DoctorTarget returns what doctor examines at a URL. The caller calls leave at the end.
+func (a *Access) DoctorTarget(ctx context.Context, u *url.URL) (target *doctor.Target, leave func(), err error) {
+	if examine := SchemeOf(u.Scheme).Doctor; examine != nil {
+		return examine(ctx, a, u)
+	}
+	st, err := a.OpenURL(ctx, u.String())
+	if err != nil {
+		return nil, nil, err
+	}
+	return doctor.Registers(st.URL, st.Store), func() { st.Close() }, nil
 }

@@ -96,3 +96,6 @@ func Remove(ctx context.Context, st store.Store, key string) error {
 	}
 	return err
 }
+
+// BenchDir is the prefix of the keys of all measurements.
+const BenchDir = "bench"

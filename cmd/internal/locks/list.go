@@ -1,4 +1,4 @@
-package main
+package locks
 
 import (
 	"cmp"
@@ -43,7 +43,7 @@ func inspect(ctx context.Context, client *lease.Client, st store.Store, name, ur
 	return v, nil
 }
 
-func (a *app) lsCommand() *cobra.Command {
+func (a *access) lsCommand() *cobra.Command {
 	var state string
 	var all bool
 	f := &leases.Flags{}
@@ -88,7 +88,7 @@ states, such as "held (dead)" and "expired?". "holdfast object ls" lists objects
 	return cmd
 }
 
-func (a *app) ls(ctx context.Context, f *leases.Flags, prefix, state string, all bool) error {
+func (a *access) ls(ctx context.Context, f *leases.Flags, prefix, state string, all bool) error {
 	client, st, err := a.Client(ctx, a.StoreURL, f)
 	if err != nil {
 		return err
@@ -194,7 +194,7 @@ func list(ctx context.Context, client *lease.Client, st store.Store, prefix, sta
 	return views, errors.Join(bad...)
 }
 
-func (a *app) showCommand() *cobra.Command {
+func (a *access) showCommand() *cobra.Command {
 	f := &leases.Flags{}
 	cmd := &cobra.Command{
 		Use:     "show NAME",
@@ -217,7 +217,7 @@ If no holder has ever taken the lock, or if "sweep" has removed its record, the 
 	return cmd
 }
 
-func (a *app) show(ctx context.Context, f *leases.Flags, name string) error {
+func (a *access) show(ctx context.Context, f *leases.Flags, name string) error {
 	client, st, err := a.Client(ctx, a.StoreURL, f)
 	if err != nil {
 		return err

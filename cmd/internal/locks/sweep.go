@@ -1,4 +1,4 @@
-package main
+package locks
 
 import (
 	"context"
@@ -30,7 +30,7 @@ type deletedSweeper interface {
 
 var _ deletedSweeper = (*filestore.Store)(nil)
 
-func (a *app) sweepCommand() *cobra.Command {
+func (a *access) sweepCommand() *cobra.Command {
 	var (
 		olderThan time.Duration
 		dryRun    bool
@@ -77,7 +77,7 @@ also removes the test data of a "bench" or "doctor" that was killed.`,
 	return cmd
 }
 
-func (a *app) sweepLocks(ctx context.Context, prefix string, olderThan time.Duration, dryRun bool) error {
+func (a *access) sweepLocks(ctx context.Context, prefix string, olderThan time.Duration, dryRun bool) error {
 	client, st, err := a.Client(ctx, a.StoreURL, &leases.Flags{})
 	if err != nil {
 		return err
@@ -141,8 +141,8 @@ func (a *app) sweepLocks(ctx context.Context, prefix string, olderThan time.Dura
 
 // sweepTrials removes what killed commands have left that tried or measured the store, and
 // that began before a given time. It returns how many things that were.
-func (a *app) sweepTrials(ctx context.Context, st store.Store, before time.Time, dryRun bool) (n int, err error) {
-	for _, dir := range []string{benchDir, doctor.Dir} {
+func (a *access) sweepTrials(ctx context.Context, st store.Store, before time.Time, dryRun bool) (n int, err error) {
+	for _, dir := range []string{trial.BenchDir, doctor.Dir} {
 		left, err := trial.Sweep(ctx, st, dir, before, dryRun)
 		if n += left; err != nil {
 			return n, err
@@ -152,7 +152,7 @@ func (a *app) sweepTrials(ctx context.Context, st store.Store, before time.Time,
 	if err != nil {
 		return n, err
 	}
-	target, leave, err := a.doctorTarget(ctx, u)
+	target, leave, err := a.DoctorTarget(ctx, u)
 	if err != nil {
 		return n, err
 	}

@@ -1,4 +1,4 @@
-package main
+package locks
 
 import (
 	"context"
@@ -29,7 +29,7 @@ type watchLine struct {
 	by string // who holds the lock, in text
 }
 
-func (a *app) watchCommand() *cobra.Command {
+func (a *access) watchCommand() *cobra.Command {
 	var renewals bool
 	var poll time.Duration
 	f := &leases.Flags{}
@@ -62,7 +62,7 @@ output. With --json each change is one object on one line.`,
 	return cmd
 }
 
-func (a *app) watch(ctx context.Context, f *leases.Flags, prefix string, renewals bool, poll time.Duration) error {
+func (a *access) watch(ctx context.Context, f *leases.Flags, prefix string, renewals bool, poll time.Duration) error {
 	client, st, err := a.Client(ctx, a.StoreURL, f)
 	if err != nil {
 		return err
@@ -117,7 +117,7 @@ func (a *app) watch(ctx context.Context, f *leases.Flags, prefix string, renewal
 }
 
 // follow sends the changes of one lock.
-func (a *app) follow(ctx context.Context, client *lease.Client, url, name string, renewals bool, lines chan<- watchLine) {
+func (a *access) follow(ctx context.Context, client *lease.Client, url, name string, renewals bool, lines chan<- watchLine) {
 	last := "-" // grant and state
 	for info, err := range client.Watch(ctx, name) {
 		if ctx.Err() != nil {
@@ -166,7 +166,7 @@ func stateOf(r lease.Record) string {
 	return state
 }
 
-func (a *app) watchLine(line watchLine) error {
+func (a *access) watchLine(line watchLine) error {
 	if a.JSON {
 		return printable.JSON(a.Stdout).Encode(line)
 	}

@@ -1,4 +1,4 @@
-package main
+package locks
 
 import (
 	"context"
@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-go/holdfast/lease"
 )
 
-func (a *app) resizeCommand() *cobra.Command {
+func (a *access) resizeCommand() *cobra.Command {
 	slots := 0
 	cmd := &cobra.Command{
 		Use:     "resize NAME --slots N",
@@ -42,7 +42,7 @@ If there is no such lock, the status is 66. If the lock is not a semaphore, the 
 	return cmd
 }
 
-func (a *app) resize(ctx context.Context, name string, slots int) error {
+func (a *access) resize(ctx context.Context, name string, slots int) error {
 	if err := leases.CheckLockName(name); err != nil {
 		return err
 	}

@@ -1,4 +1,4 @@
-package main
+package locks
 
 import (
 	"context"
@@ -22,7 +22,7 @@ import (
 	"github.com/holdfast-go/holdfast/store/filestore"
 )
 
-func (a *app) breakCommand() *cobra.Command {
+func (a *access) breakCommand() *cobra.Command {
 	var (
 		token                uint64
 		now, yes, unreadable bool
@@ -68,7 +68,7 @@ damaged record of a lock, and keeps a copy of that record.`,
 	return cmd
 }
 
-func (a *app) breakLock(ctx context.Context, name string, token uint64, now, yes bool) error {
+func (a *access) breakLock(ctx context.Context, name string, token uint64, now, yes bool) error {
 	client, st, err := a.Client(ctx, a.StoreURL, &leases.Flags{})
 	if err != nil {
 		return err
@@ -119,7 +119,7 @@ func (a *app) breakLock(ctx context.Context, name string, token uint64, now, yes
 }
 
 // confirmBreak asks the user, if stdin is a terminal. Elsewhere the token is enough.
-func (a *app) confirmBreak(ctx context.Context, client *lease.Client, name string, now bool) error {
+func (a *access) confirmBreak(ctx context.Context, client *lease.Client, name string, now bool) error {
 	if !a.Interactive() {
 		return nil
 	}
@@ -146,7 +146,7 @@ var livenessWords = map[store.Liveness]string{store.Alive: "ALIVE", store.Dead: 
 
 // confirmed asks a question. It returns nil if the user answers yes: the lock may be
 // broken.
-func (a *app) confirmed(name, question string) error {
+func (a *access) confirmed(name, question string) error {
 	if !a.Confirmed(question) {
 		return exit.With(exit.Failed, fmt.Errorf("lock %q was not broken", name))
 	}
@@ -154,7 +154,7 @@ func (a *app) confirmed(name, question string) error {
 }
 
 // breakUnreadable makes a lock usable again when its record cannot be read.
-func (a *app) breakUnreadable(ctx context.Context, name string, yes bool) error {
+func (a *access) breakUnreadable(ctx context.Context, name string, yes bool) error {
 	client, st, err := a.Client(ctx, a.StoreURL, &leases.Flags{})
 	if err != nil {
 		return err
