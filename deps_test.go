@@ -105,6 +105,7 @@ cmd/internal/leases:  store/... lease internal/... cmd/internal/printable cmd/in
 cmd/internal/checkpoints: store lease checkpoint compat/avisofile compat/resumekey cmd/internal/printable cmd/internal/exit cmd/internal/output cmd/internal/cmdline cmd/internal/leases
 cmd/internal/objects: store object/... compat/reserve internal/... cmd/internal/printable cmd/internal/exit cmd/internal/output cmd/internal/stores cmd/internal/cmdline cmd/internal/transfer
 cmd/internal/locks:   store/... lease compat/s3verstore internal/... cmd/internal/printable cmd/internal/exit cmd/internal/child cmd/internal/output cmd/internal/doctor cmd/internal/trial cmd/internal/stores cmd/internal/cmdline cmd/internal/leases
+cmd/internal/holding: store/... lease internal/... cmd/internal/printable cmd/internal/exit cmd/internal/child cmd/internal/output cmd/internal/stores cmd/internal/cmdline cmd/internal/leases
 .:                    -
 
 # Never released.
@@ -184,6 +185,8 @@ func TestImportRules(t *testing.T) {
 		{"cmd/internal/objects", module + "/cmd/internal/items", "objects may not import cmd/internal/items"},
 		{"cmd/internal/locks", module + "/object", "locks may not import object"},
 		{"cmd/internal/locks", module + "/cmd/internal/holding", "locks may not import cmd/internal/holding"},
+		{"cmd/internal/holding", module + "/checkpoint", "holding may not import checkpoint"},
+		{"cmd/internal/holding", module + "/cmd/internal/locks", "holding may not import cmd/internal/locks"},
 		{"cmd/internal/stores", module + "/cmd/internal/cmdline", "stores may not import cmd/internal/cmdline"},
 		{"cmd/internal/child", module + "/cmd/holdfast", "child may not import cmd/holdfast"},
 		{"internal/fold", module + "/internal/aws/awscall", "the root module imports no other module"},

@@ -65,7 +65,7 @@ func TestLockCanBeReliedOnForItsTTL(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var f handleFile
+		var f struct{ Deadline time.Time }
 		if err := json.Unmarshal(text, &f); err != nil || f.Deadline.Before(before.Add(asked)) {
 			t.Errorf("%s: renewed until %v after that (%v)", flags, f.Deadline.Sub(before), err)
 		}
@@ -156,7 +156,7 @@ func TestKeeperEndsWithItsLock(t *testing.T) {
 	}
 	// parent is the process that started lock: this one.
 	third := p.take(t, store, "job", "--handle", "h.json", "--renew-until", "parent")
-	time.Sleep(2 * lookAtJob)
+	time.Sleep(2 * 500 * time.Millisecond)
 	p.must(t, store, "renew", "h.json")
 	p.must(t, store, "unlock", "h.json")
 	waitEnded(t, third.Keeper)

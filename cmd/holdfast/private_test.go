@@ -139,7 +139,7 @@ func TestHandlesOfOthers(t *testing.T) {
 			return errors.Join(os.WriteFile(path, text, 0o600), os.Truncate(path, 100<<30))
 		},
 		"above 1 MiB": func(path string, text []byte) error {
-			return os.WriteFile(path, append(bytes.Repeat([]byte(" "), maxHandle), text...), 0o600)
+			return os.WriteFile(path, append(bytes.Repeat([]byte(" "), 1<<20), text...), 0o600)
 		},
 		"a directory": func(path string, _ []byte) error { return os.Mkdir(path, 0o700) },
 	}

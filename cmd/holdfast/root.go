@@ -17,8 +17,8 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/internal/checkpoints"
 	"github.com/holdfast-go/holdfast/cmd/internal/cmdline"
 	"github.com/holdfast-go/holdfast/cmd/internal/exit"
+	"github.com/holdfast-go/holdfast/cmd/internal/holding"
 	"github.com/holdfast-go/holdfast/cmd/internal/items"
-	"github.com/holdfast-go/holdfast/cmd/internal/leases"
 	"github.com/holdfast-go/holdfast/cmd/internal/locks"
 	"github.com/holdfast-go/holdfast/cmd/internal/objects"
 	"github.com/holdfast-go/holdfast/cmd/internal/output"
@@ -30,7 +30,6 @@ import (
 // app is one invocation of the command: what all subcommands share.
 type app struct {
 	cmdline.Invocation
-	leases.Opener
 	root    *cobra.Command
 	started bool  // the command line was accepted
 	helpErr error // what help was asked of does not exist
@@ -40,7 +39,6 @@ type app struct {
 func execute(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	log.SetOutput(io.Discard) // net/http logs what unknown servers send
 	a := &app{Invocation: cmdline.Invocation{Args: args, Stdin: stdin, Access: stores.Access{Printer: output.Printer{Stdout: stdout, Stderr: stderr}}}}
-	a.Opener = leases.Opener{Invocation: &a.Invocation}
 	a.root = a.command()
 	a.root.SetArgs(args)
 	a.root.SetIn(stdin)
@@ -52,7 +50,7 @@ func execute(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	if err == nil {
 		return exit.OK
 	}
-	var busy *busyError
+	var busy *holding.BusyError
 	status := exit.Status(err)
 	if !a.started {
 		status = exit.Usage // cobra has refused the command line
@@ -64,7 +62,7 @@ func execute(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 		if busy != nil || errors.As(err, &busy) {
 			r := busy.Record
 			p.Kind = exit.Kinds[exit.Busy] // whatever status -E names
-			p.Lock, p.Store, p.Holder, p.Token = busy.Name, busy.Store, busy.by, r.Token
+			p.Lock, p.Store, p.Holder, p.Token = busy.Name, busy.Store, busy.By, r.Token
 			if !r.Granted.IsZero() {
 				p.Since = &r.Granted
 			}
@@ -125,13 +123,11 @@ func (a *app) command() *cobra.Command {
 	flags.BoolVarP(&a.Verbose, "verbose", "v", false, "also print each event of a lease, such as a renewal")
 	root.AddGroup(&cobra.Group{ID: cmdline.GroupLocks, Title: "Locks:"}, &cobra.Group{ID: cmdline.GroupObjects, Title: "Objects:"}, &cobra.Group{ID: cmdline.GroupCheckpoints, Title: "Checkpoints:"}, &cobra.Group{ID: cmdline.GroupStore, Title: "Stores:"})
 	root.Version = versionText()
-	root.AddCommand(
-		a.runCommand(), a.holdCommand(), a.lockCommand(), a.renewCommand(), a.unlockCommand(), a.leadCommand(),
-		items.Command(&a.Invocation),
-		checkpoints.Command(&a.Invocation), a.initCommand(), a.doctorCommand(), a.benchCommand(), a.versionCommand(),
-	)
-	root.AddCommand(locks.Commands(&a.Invocation)...)
-	root.AddCommand(objects.Commands(&a.Invocation)...)
+	in := &a.Invocation
+	root.AddCommand(locks.Commands(in)...)
+	root.AddCommand(holding.Commands(in)...)
+	root.AddCommand(objects.Commands(in)...)
+	root.AddCommand(items.Command(in), checkpoints.Command(in), a.initCommand(), a.doctorCommand(), a.benchCommand(), a.versionCommand())
 	root.AddCommand(a.topicCommands(root)...)
 	a.refuseUnknownHelp(root)
 	cmdline.ExplainArguments(root)

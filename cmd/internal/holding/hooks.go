@@ -1,4 +1,4 @@
-package main
+package holding
 
 import (
 	"context"
@@ -45,7 +45,7 @@ func (h *hooks) check() error {
 
 // start starts a hook, and returns a function that waits for its end. The hook's output
 // goes to stderr, since stdout belongs to the command.
-func (a *app) start(ctx context.Context, event, line string, env []string) (wait func() error) {
+func (a *access) start(ctx context.Context, event, line string, env []string) (wait func() error) {
 	if line == "" {
 		return func() error { return nil }
 	}
@@ -68,7 +68,7 @@ func (a *app) start(ctx context.Context, event, line string, env []string) (wait
 
 // onLost starts the hook for a lost lease, while run ends the command. It returns a
 // function that waits for the hook.
-func (a *app) onLost(line string, env []string) (wait func()) {
+func (a *access) onLost(line string, env []string) (wait func()) {
 	ctx, cancel := context.WithTimeout(context.Background(), hookTime)
 	ended := a.start(ctx, "lost", line, env)
 	return func() {
@@ -80,7 +80,7 @@ func (a *app) onLost(line string, env []string) (wait func()) {
 }
 
 // hook runs a hook to its end, for a minute at most, and reports its failure.
-func (a *app) hook(event, line string, env []string) {
+func (a *access) hook(event, line string, env []string) {
 	ctx, cancel := context.WithTimeout(context.Background(), hookTime)
 	defer cancel()
 	if err := a.start(ctx, event, line, env)(); err != nil {
@@ -90,7 +90,7 @@ func (a *app) hook(event, line string, env []string) {
 
 // onAcquire runs the hook for a lock that was taken. The hook must end before the lease
 // does. If the hook fails, the command is not started.
-func (a *app) onAcquire(ctx context.Context, line string, env []string) error {
+func (a *access) onAcquire(ctx context.Context, line string, env []string) error {
 	err := a.start(ctx, "acquire", line, env)()
 	if err == nil {
 		return nil

@@ -1,9 +1,11 @@
-package main
+package holding
 
 import (
 	"bytes"
 	"path/filepath"
 	"testing"
+
+	"github.com/spf13/cobra"
 
 	"github.com/holdfast-go/holdfast/cmd/internal/cmdline"
 	"github.com/holdfast-go/holdfast/cmd/internal/exit"
@@ -20,18 +22,19 @@ func TestRenewalThatDiesLeavesAGoodHandle(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			t.Setenv("HOME", dir)
-			t.Setenv("HOLDFAST_STORE", "file:"+filepath.Join(dir, "store"))
 			path := filepath.Join(dir, "h.json")
-			run := func(args ...string) (int, string) {
-				var out, errs bytes.Buffer
-				status := execute(args, nil, &out, &errs)
-				return status, errs.String()
+			in := &cmdline.Invocation{Access: stores.Access{Printer: output.Printer{Stdout: &bytes.Buffer{}, Stderr: &bytes.Buffer{}}, StoreURL: "file:" + filepath.Join(dir, "store")}}
+			run := func(args ...string) error {
+				root := &cobra.Command{Use: "holdfast", SilenceErrors: true, SilenceUsage: true}
+				root.AddGroup(&cobra.Group{ID: cmdline.GroupLocks})
+				root.AddCommand(Commands(in)...)
+				root.SetArgs(args)
+				return root.ExecuteContext(t.Context())
 			}
-			if status, out := run("lock", "job", "--handle", path); status != 0 {
-				t.Fatal(out)
+			if err := run("lock", "job", "--handle", path); err != nil {
+				t.Fatal(err)
 			}
-			a := &app{Invocation: cmdline.Invocation{Access: stores.Access{Printer: output.Printer{Stdout: &bytes.Buffer{}, Stderr: &bytes.Buffer{}}}}}
-			a.Opener = leases.Opener{Invocation: &a.Invocation}
+			a := &access{leases.Opener{Invocation: in}}
 			place, err := existingHandle(path)
 			if err != nil {
 				t.Fatal(err)
@@ -57,8 +60,8 @@ func TestRenewalThatDiesLeavesAGoodHandle(t *testing.T) {
 				want = exit.Lost
 			}
 			for _, command := range []string{"renew", "unlock"} {
-				if status, out := run(command, path); status != want {
-					t.Errorf("%s: status %d, want %d: %s", command, status, want, out)
+				if err := run(command, path); exit.Status(err) != want {
+					t.Errorf("%s: %v, want status %d", command, err, want)
 				}
 			}
 		})

@@ -1,4 +1,4 @@
-package main
+package holding
 
 import (
 	"context"
@@ -50,7 +50,7 @@ type handleFile struct {
 
 const handleKind = "handle"
 
-func (a *app) lockCommand() *cobra.Command {
+func (a *access) lockCommand() *cobra.Command {
 	f := &runFlags{}
 	var path, keep string
 	cmd := &cobra.Command{
@@ -108,7 +108,7 @@ the lease of that handle has ended.`,
 	return cmd
 }
 
-func (a *app) lock(ctx context.Context, f *runFlags, name, path, keep string) error {
+func (a *access) lock(ctx context.Context, f *runFlags, name, path, keep string) error {
 	f.Detached = true
 	var until process
 	if keep != "" {
@@ -193,7 +193,7 @@ func (a *app) lock(ctx context.Context, f *runFlags, name, path, keep string) er
 // lock writes over a handle only if its lease has ended; any other file is an error. A
 // handle of the same lock needs no check: once lock has taken the lock, the lease of that
 // handle has ended.
-func (a *app) vacant(ctx context.Context, place *handleDir, wanted *openedStore) (*handleFile, error) {
+func (a *access) vacant(ctx context.Context, place *handleDir, wanted *openedStore) (*handleFile, error) {
 	if place.name == "" {
 		return nil, nil
 	}
@@ -476,7 +476,7 @@ func existingHandle(path string) (*handleDir, error) {
 // use reads a handle file, keeps other commands from using it until the place is closed,
 // and makes a client for its lease. If grant is not empty, the handle must be of that
 // grant.
-func (a *app) use(ctx context.Context, place *handleDir, grant string) (f *handleFile, c leases.Client, err error) {
+func (a *access) use(ctx context.Context, place *handleDir, grant string) (f *handleFile, c leases.Client, err error) {
 	path := place.path
 	if err := place.lock(ctx); err != nil {
 		return nil, c, err
@@ -531,7 +531,7 @@ func handleError(path string, err error) error {
 	return err
 }
 
-func (a *app) renewCommand() *cobra.Command {
+func (a *access) renewCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "renew HANDLE",
 		Short:   "Renew a lock that \"holdfast lock\" has taken",
@@ -567,13 +567,13 @@ func (f *handleFile) result(path string) map[string]any {
 }
 
 // heldUntil says until when the user can rely on a lock.
-func (a *app) heldUntil(name string, deadline time.Time) {
+func (a *access) heldUntil(name string, deadline time.Time) {
 	a.Notef("lock %q is held until %s", name, deadline.Local().Format(time.RFC3339))
 }
 
 // renewed renews the lock of a handle file, and returns the file's new content. If grant is
 // not empty, the handle of another grant counts as missing.
-func (a *app) renewed(ctx context.Context, path, grant string) (*handleFile, error) {
+func (a *access) renewed(ctx context.Context, path, grant string) (*handleFile, error) {
 	place, err := existingHandle(path)
 	if err != nil {
 		return nil, err
@@ -600,7 +600,7 @@ func (a *app) renewed(ctx context.Context, path, grant string) (*handleFile, err
 	return f, nil
 }
 
-func (a *app) unlockCommand() *cobra.Command {
+func (a *access) unlockCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:     "unlock HANDLE",
 		Short:   "Release a lock that \"holdfast lock\" has taken",
@@ -629,7 +629,7 @@ nothing, and the newer handle remains valid.`,
 
 // unlock releases the lock of a handle file. The parameter grant means the same as in
 // [app.renewed].
-func (a *app) unlock(ctx context.Context, path, grant string) error {
+func (a *access) unlock(ctx context.Context, path, grant string) error {
 	place, err := existingHandle(path)
 	if err != nil {
 		return err

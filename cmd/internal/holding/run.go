@@ -1,4 +1,4 @@
-package main
+package holding
 
 import (
 	"cmp"
@@ -52,7 +52,7 @@ type runFlags struct {
 	hooks          hooks
 }
 
-func (a *app) runCommand() *cobra.Command {
+func (a *access) runCommand() *cobra.Command {
 	f := &runFlags{}
 	cmd := &cobra.Command{
 		Use: "run [flags] NAME... [flags] -- COMMAND [ARG...]",
@@ -179,7 +179,7 @@ func (f *runFlags) check(names, argv []string) error {
 // inSession reports whether the locks need a session.
 func (f *runFlags) inSession() bool { return f.shared != lease.LockOptions{} }
 
-func (a *app) run(ctx context.Context, f *runFlags, names, argv []string) (err error) {
+func (a *access) run(ctx context.Context, f *runFlags, names, argv []string) (err error) {
 	if err := f.check(names, argv); err != nil {
 		return err
 	}
@@ -305,7 +305,7 @@ func exists(path string) bool {
 }
 
 // handles opens the stores and makes a handle for each lock in each of them.
-func (a *app) handles(ctx context.Context, f *runFlags, names []string) (handles []*openedStore, all leases.Clients, presence []presenceFiler, err error) {
+func (a *access) handles(ctx context.Context, f *runFlags, names []string) (handles []*openedStore, all leases.Clients, presence []presenceFiler, err error) {
 	defer func() {
 		if err != nil {
 			all.Close(ctx)
@@ -381,7 +381,7 @@ type openedStore struct {
 }
 
 // acquire takes the locks, as awaited says.
-func (a *app) acquire(ctx context.Context, f *runFlags, handles []*openedStore, signals chan os.Signal) (*lease.GuardSet, error) {
+func (a *access) acquire(ctx context.Context, f *runFlags, handles []*openedStore, signals chan os.Signal) (*lease.GuardSet, error) {
 	take := lease.AcquireAll
 	if f.wait == 0 {
 		take = lease.TryAcquireAll
@@ -404,7 +404,7 @@ func (a *app) acquire(ctx context.Context, f *runFlags, handles []*openedStore, 
 // awaited calls take. It waits for as long as the flags say, or until a signal comes. A
 // signal that awaited takes from the channel takes effect, even if the lock was acquired
 // at the same instant. A signal that it does not take stays in the channel.
-func (a *app) awaited(ctx context.Context, f *runFlags, stores []string, signals chan os.Signal, take func(context.Context) (*lease.GuardSet, error)) (*lease.GuardSet, error) {
+func (a *access) awaited(ctx context.Context, f *runFlags, stores []string, signals chan os.Signal, take func(context.Context) (*lease.GuardSet, error)) (*lease.GuardSet, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	if f.wait > 0 {
@@ -466,7 +466,7 @@ type signalled struct{ sig os.Signal }
 func (e *signalled) Error() string { return "ended by " + child.SignalName(e.sig) }
 
 // busy turns the error of an acquire into the message and the error of run.
-func (a *app) busy(ctx context.Context, f *runFlags, handles []*openedStore, err error) error {
+func (a *access) busy(ctx context.Context, f *runFlags, handles []*openedStore, err error) error {
 	var sig *signalled
 	if errors.As(err, &sig) {
 		return exit.With(128+child.SignalNumber(sig.sig), fmt.Errorf("no lock was taken: %w", sig))
@@ -475,14 +475,14 @@ func (a *app) busy(ctx context.Context, f *runFlags, handles []*openedStore, err
 	if !errors.As(err, &held) || errors.Is(err, lease.ErrUnresponsive) {
 		return err
 	}
-	b := &busyError{HeldError: held, on: held.Store}
+	b := &BusyError{HeldError: held, on: held.Store}
 	var client *lease.Client
 	for _, h := range handles {
 		if h.url == held.Store {
 			b.on, client, b.orphans = h.again, h.client, leftRunning(ctx, h.store, held.Record)
 		}
 	}
-	b.by = leases.HoldersOf(ctx, client, held.Record)
+	b.By = leases.HoldersOf(ctx, client, held.Record)
 	return exit.With(f.conflictStatus, b)
 }
 
@@ -536,7 +536,7 @@ func environment(cmd *exec.Cmd, flags *pflag.FlagSet, first *openedStore, set *l
 
 // supervise runs the command until it ends, and returns its status. ran is true if the
 // command was started and no signal asked this process to end.
-func (a *app) supervise(f *runFlags, cmd *exec.Cmd, set *lease.GuardSet, signals chan os.Signal, presence []presenceFiler) (_ int, ran bool, _ error) {
+func (a *access) supervise(f *runFlags, cmd *exec.Cmd, set *lease.GuardSet, signals chan os.Signal, presence []presenceFiler) (_ int, ran bool, _ error) {
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = a.Stdin, a.Stdout, a.Stderr
 	for _, p := range presence {
 		// The child keeps the holder's presence up. If this process dies while the child
@@ -682,7 +682,7 @@ const lookAgain = 200 * time.Millisecond
 
 // unstoppable warns of processes that still run although they got the signals that end a
 // command.
-func (a *app) unstoppable(left string, lost bool) {
+func (a *access) unstoppable(left string, lost bool) {
 	if lost {
 		a.Warnf("THE COMMAND STILL RUNS WITHOUT ITS LOCK: run could not stop the command: %s", left)
 		return

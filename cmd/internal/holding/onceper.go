@@ -1,4 +1,4 @@
-package main
+package holding
 
 import (
 	"fmt"
@@ -90,7 +90,7 @@ func (f *runFlags) handle(client *lease.Client, name string) (*lease.Handle, err
 }
 
 // ranAlready is the result of a run that is not due: none, or an error if a clock is wrong.
-func (a *app) ranAlready(ran *lease.AlreadyRanError, h *openedStore) error {
+func (a *access) ranAlready(ran *lease.AlreadyRanError, h *openedStore) error {
 	switch {
 	case ran.Ahead > 0:
 		return output.WithHints(output.OneLine(ran), ran, []string{fmt.Sprintf("to let the job run now: holdfast --store %s break %s --token %d", output.Quote(h.again), output.Quote(ran.Name), ran.Token)})

@@ -1,4 +1,4 @@
-package main
+package holding
 
 import (
 	"errors"
@@ -106,7 +106,7 @@ func (r *report) acquired(set *lease.GuardSet, url func(*lease.Guard) string) {
 // finish completes the report with the result of run, and returns that result. If the
 // report cannot be written and run has succeeded, it returns that failure; if run has
 // failed, it prints the failure to write as a note.
-func (a *app) finish(r *report, result error) error {
+func (a *access) finish(r *report, result error) error {
 	if r == nil {
 		return result
 	}

@@ -1,4 +1,4 @@
-package main
+package holding
 
 import (
 	"bufio"
@@ -155,7 +155,7 @@ func (k *renewer) stop() {
 const renewerReady = "ready\n"
 
 // keeperCommand is the command that the keeper process runs.
-func (a *app) keeperCommand() *cobra.Command {
+func (a *access) keeperCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:    renewerCommand,
 		Hidden: true,
@@ -177,7 +177,7 @@ const lookAtJob = 500 * time.Millisecond
 
 // keepAlive renews the lock of a handle file until the file does not exist or belongs to another grant.
 // It also ends when the process in until has ended: then it releases the lock.
-func (a *app) keepAlive(ctx context.Context, path, grant string, until process) error {
+func (a *access) keepAlive(ctx context.Context, path, grant string, until process) error {
 	fmt.Fprint(a.Stdout, renewerReady)
 	due := time.Now() // the first renewal learns the TTL
 	last, ttl := due, lease.MaxTTL

@@ -1,4 +1,4 @@
-package main
+package holding
 
 import (
 	"context"
@@ -18,7 +18,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-func (a *app) leadCommand() *cobra.Command {
+func (a *access) leadCommand() *cobra.Command {
 	f := &runFlags{wait: -1, onLost: "kill", conflictStatus: exit.Busy}
 	var value string
 	cmd := &cobra.Command{
@@ -74,7 +74,7 @@ See also holdfast help: processes, sharing (--fair), leases, exit-status.`,
 	return cmd
 }
 
-func (a *app) lead(ctx context.Context, f *runFlags, value []byte, names, argv []string) error {
+func (a *access) lead(ctx context.Context, f *runFlags, value []byte, names, argv []string) error {
 	if err := f.check(names, argv); err != nil {
 		return err
 	}
@@ -132,7 +132,7 @@ func (a *app) lead(ctx context.Context, f *runFlags, value []byte, names, argv [
 }
 
 // term campaigns, and runs the command for a term. It reports whether to campaign again.
-func (a *app) term(ctx context.Context, f *runFlags, elect func(context.Context) (*lease.Election, error), on leases.Client, value []byte, argv []string, signals chan os.Signal) (again bool, _ error) {
+func (a *access) term(ctx context.Context, f *runFlags, elect func(context.Context) (*lease.Election, error), on leases.Client, value []byte, argv []string, signals chan os.Signal) (again bool, _ error) {
 	var election *lease.Election
 	set, err := a.awaited(ctx, f, []string{on.Store.URL}, signals, func(ctx context.Context) (_ *lease.GuardSet, err error) {
 		if election, err = elect(ctx); err != nil {

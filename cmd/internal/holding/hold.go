@@ -1,4 +1,4 @@
-package main
+package holding
 
 import (
 	"context"
@@ -41,7 +41,7 @@ type holdLine struct {
 	Error    string    `json:"error,omitempty"`
 }
 
-func (a *app) holdCommand() *cobra.Command {
+func (a *access) holdCommand() *cobra.Command {
 	f := &runFlags{}
 	lines := false
 	cmd := &cobra.Command{
@@ -106,7 +106,7 @@ of hold, one JSON object per line. See docs/json.md and examples/hold.`,
 // connection.
 var errInputEnded = errors.New("end of input")
 
-func (a *app) hold(ctx context.Context, f *runFlags, name string) error {
+func (a *access) hold(ctx context.Context, f *runFlags, name string) error {
 	signals := make(chan os.Signal, 32)
 	signal.Notify(signals, child.Forwardable()...)
 	defer signal.Stop(signals)

@@ -1,4 +1,4 @@
-package main
+package holding
 
 import (
 	"bufio"
@@ -80,7 +80,7 @@ type claim struct {
 var errGivenUp = errors.New("released before it was held")
 
 // holdLines holds the locks that lines of the input name, until the input ends.
-func (a *app) holdLines(ctx context.Context, f *runFlags) error {
+func (a *access) holdLines(ctx context.Context, f *runFlags) error {
 	if f.once {
 		f.wait = 0
 	}

@@ -1,4 +1,4 @@
-package main
+package holding
 
 import (
 	"context"
@@ -62,7 +62,7 @@ func requestText(g *lease.Guard) string {
 
 // refuse writes a refusal for the asker, if the lock has one holder: one of several
 // cannot answer for the others.
-func (a *app) refuse(ctx context.Context, g *lease.Guard) {
+func (a *access) refuse(ctx context.Context, g *lease.Guard) {
 	a.Notef("%s: the command continues (--on-ask %s)", requestText(g), askRefuse)
 	go func() {
 		if err := g.RefuseYield(ctx, "the holder runs with --on-ask "+askRefuse); err != nil && g.Err() == nil && !errors.Is(err, store.ErrInvalid) {
