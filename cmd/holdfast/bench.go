@@ -56,7 +56,7 @@ type bencher struct {
 }
 
 func (a *app) bench(ctx context.Context, rounds int) error {
-	st, err := a.Open(ctx)
+	st, err := a.OpenURL(ctx, a.StoreURL)
 	if err != nil {
 		return err
 	}

@@ -92,14 +92,7 @@ func (a *app) doctor(ctx context.Context) error {
 		}
 		return err
 	}
-	if known := stores.ProbeCacheFor(u); report.Verdict == doctor.Safe {
-		known.Note()
-	} else {
-		known.Forget()
-	}
-	if forget := stores.SchemeOf(u.Scheme).ForgetAbilities; forget != nil {
-		forget(&a.Access, u)
-	}
+	a.NoteVerdict(u, report.Verdict)
 	if a.JSON {
 		err = a.PrintJSON(report)
 	} else {

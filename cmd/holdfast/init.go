@@ -6,7 +6,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-go/holdfast/cmd/internal/cmdline"
-	"github.com/holdfast-go/holdfast/cmd/internal/stores"
 )
 
 func (a *app) initCommand() *cobra.Command {
@@ -34,17 +33,7 @@ rows of a table of reservations, init turns this removal on.`,
 }
 
 func (a *app) init(ctx context.Context) error {
-	u, err := a.ParseStore(a.StoreURL)
-	if err != nil {
-		return err
-	}
-	init := stores.SchemeOf(u.Scheme).Init
-	if init == nil {
-		init = func(ctx context.Context, a *stores.Access, raw string) (map[string]any, error) {
-			return a.Usable(ctx, raw)
-		}
-	}
-	result, err := init(ctx, &a.Access, a.StoreURL)
+	result, err := a.Init(ctx)
 	if err == nil && a.JSON {
 		return a.PrintJSON(result)
 	}

@@ -33,7 +33,7 @@ func TestSecretsInObjectURLs(t *testing.T) {
 			}
 		}
 	}
-	for _, name := range append([]string{stores.ParamIndex, stores.ParamDistinct}, stores.ReservationParameters...) {
+	for _, name := range append([]string{"index", "unique_bodies"}, stores.ReservationParameters...) {
 		forms = append(forms, "SCHEME://host/x?region=r&"+name+"=PASSWORD", "SCHEME://host/x?region=r&"+name+"=dynamo:PASSWORD:PASSWORD")
 	}
 	for _, form := range forms {

@@ -20,7 +20,6 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/cmd/internal/exit"
-	"github.com/holdfast-go/holdfast/cmd/internal/stores"
 	"github.com/holdfast-go/holdfast/internal/suitetest"
 )
 
@@ -332,46 +331,6 @@ func TestPlantedSightings(t *testing.T) {
 	}
 	if status, out := try(); status != 0 || !strings.Contains(out, "taken over") {
 		t.Errorf("control: %d: %s", status, out)
-	}
-}
-
-// That a server passed its probe is believed only where no other user can have written.
-func TestPlantedProbes(t *testing.T) {
-	u, err := url.Parse("s3://bucket/app")
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := t.TempDir()
-	k := stores.ProbeCacheIn(dir, u)
-	k.Note()
-	if !k.Is() {
-		t.Fatal("control: nothing is remembered")
-	}
-	for name, spoil := range map[string]func(path string) error{
-		"writable by others": func(path string) error { return os.Chmod(path, 0o777) },
-		"another user's": func(path string) error {
-			suitetest.NeedRoot(t, "another user")
-			return os.Chown(path, stranger, stranger)
-		},
-		"behind a link": func(path string) error {
-			return errors.Join(os.Rename(path, path+"-real"), os.Symlink(path+"-real", path))
-		},
-	} {
-		for _, path := range []string{filepath.Dir(string(k)), string(k)} {
-			if err := spoil(path); err != nil {
-				t.Fatal(err)
-			}
-			if k.Is() {
-				t.Errorf("%s, %s: believed", path, name)
-			}
-			if err := os.RemoveAll(dir); err != nil {
-				t.Fatal(err)
-			}
-			k.Note()
-			if !k.Is() {
-				t.Fatalf("after %s: nothing is remembered", name)
-			}
-		}
 	}
 }
 

@@ -1,14 +1,10 @@
 package main
 
 import (
-	"net/url"
-	"os"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/holdfast-go/holdfast/aws/awstest"
-	"github.com/holdfast-go/holdfast/cmd/internal/stores"
 )
 
 // TestFirstRun: what a run costs on a server that this user has never used, the release included,
@@ -46,47 +42,4 @@ func TestFirstRun(t *testing.T) {
 		check("a lock that is there", 10+listing)
 		check("the second run", 2)
 	}
-}
-
-func TestKnown(t *testing.T) {
-	dir := t.TempDir()
-	t.Setenv("AWS_ENDPOINT_URL", "")
-	of := func(raw string) stores.ProbeCache {
-		u, err := url.Parse(raw)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return stores.ProbeCacheIn(dir, u)
-	}
-	k := of("s3://b/p?region=r&endpoint=http://one")
-	if k.Is() {
-		t.Fatal("known before it was noted")
-	}
-	k.Note()
-	if !of("s3://b/p?endpoint=http://one&region=r").Is() {
-		t.Error("not known after it was noted")
-	}
-	for _, other := range []string{"s3://b/q?endpoint=http://one&region=r", "s3://b/p?endpoint=http://two&region=r", "s3://b/p"} {
-		if of(other).Is() {
-			t.Errorf("%s is known by another's note", other)
-		}
-	}
-	long := time.Now().Add(-stores.TrustFor - time.Hour)
-	if err := os.Chtimes(string(k), long, long); err != nil {
-		t.Fatal(err)
-	}
-	if k.Is() {
-		t.Error("known for ever")
-	}
-	k.Note()
-	t.Setenv("AWS_ENDPOINT_URL", "http://elsewhere")
-	if of("s3://b/p?region=r&endpoint=http://one").Is() {
-		t.Error("known on another server")
-	}
-	t.Setenv("AWS_ENDPOINT_URL", "")
-	if k.Forget(); k.Is() {
-		t.Error("known after it was forgotten")
-	}
-	stores.ProbeCache("").Note()
-	stores.ProbeCache("").Forget()
 }

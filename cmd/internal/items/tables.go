@@ -29,11 +29,7 @@ func (f *itemFlags) tableURL(cmd *cobra.Command, a *access) (*url.URL, error) {
 	if err != nil {
 		return nil, err
 	}
-	name, _, _ := strings.Cut(raw, ":")
-	if s := stores.SchemeOf(name); s != nil && s.Tables == nil {
-		return nil, exit.Usagef("--table: %s: this kind of store cannot keep items; use %s", s.Name, stores.TableForms())
-	}
-	u, err := stores.ParseURL(raw)
+	u, err := stores.ParseTable(raw)
 	if err != nil {
 		return nil, fmt.Errorf("--table: %w", err)
 	}
@@ -50,7 +46,7 @@ func (a *access) withTable(cmd *cobra.Command, f *itemFlags, do func(context.Con
 	a.WarnUntrustedState()
 	ctx, stop := cmdline.UntilInterrupted(cmd.Context())
 	defer stop()
-	t, err := stores.SchemeOf(u.Scheme).Tables.Open(ctx, &a.Access, u)
+	t, err := a.OpenTable(ctx, u)
 	if err != nil {
 		return err
 	}
@@ -129,7 +125,7 @@ func (a *access) itemsMake(cmd *cobra.Command, f *itemFlags, partition, sort lar
 	}
 	ctx, stop := cmdline.UntilInterrupted(cmd.Context())
 	defer stop()
-	if err := stores.SchemeOf(u.Scheme).Tables.Create(ctx, &a.Access, u, partition, sort); err != nil {
+	if err := a.CreateTable(ctx, u, partition, sort); err != nil {
 		return cmdline.StoppedBy(ctx, err)
 	}
 	result := map[string]any{"usable": true}

@@ -59,7 +59,7 @@ func (a *Access) ParseObject(raw string, makes bool) (*ObjectURL, error) {
 	if err != nil {
 		return nil, err
 	}
-	if SchemeOf(u.Scheme).OpenBucket == nil {
+	if schemeOf(u.Scheme).openBucket == nil {
 		return nil, exit.Usagef("%s: this kind of store cannot store objects; use %s", u.Scheme, objectForms())
 	}
 	at := &ObjectURL{Given: u, Makes: makes}
@@ -225,7 +225,7 @@ func (at *ObjectURL) IsNew() bool {
 
 // Open opens the bucket of a URL. The caller closes it.
 func (at *ObjectURL) Open(ctx context.Context, a *Access) (Bucket, error) {
-	b, err := SchemeOf(at.Bucket.Scheme).OpenBucket(ctx, a, at)
+	b, err := schemeOf(at.Bucket.Scheme).openBucket(ctx, a, at)
 	return b, at.Absent(err)
 }
 

@@ -35,7 +35,7 @@ type database struct {
 // that all databases have are no longer in query.
 func sqlScheme(s *Scheme, connect func(d *database, u *url.URL, query url.Values, create bool) error) *Scheme {
 	at := databases(connect)
-	s.Open, s.Init, s.Tables = at.openRegisters, at.init, at
+	s.open, s.init, s.tables = at.openRegisters, at.init, at
 	return s
 }
 
@@ -74,7 +74,7 @@ func (connect databases) init(ctx context.Context, a *Access, raw string) (map[s
 	if err := sqlstore.CreateTables(ctx, d.db, d.dialect, d.opts); err != nil {
 		return nil, err
 	}
-	return a.Usable(ctx, raw)
+	return a.usable(ctx, raw)
 }
 
 // at returns what a URL names. It connects to nothing. With create, the first use
@@ -121,7 +121,7 @@ func (connect databases) ofItems(u *url.URL, create bool) (*database, *sqltable.
 	return d, o, nil
 }
 
-func (connect databases) Open(_ context.Context, _ *Access, u *url.URL) (openTable, error) {
+func (connect databases) open(_ context.Context, _ *Access, u *url.URL) (openTable, error) {
 	d, opts, err := connect.ofItems(u, false)
 	if none := (noDatabase{}); errors.As(err, &none) {
 		err = exit.With(exit.Unsafe, noDatabase{none.path, "item init"})
@@ -136,7 +136,7 @@ func (connect databases) Open(_ context.Context, _ *Access, u *url.URL) (openTab
 	return openTable{t, d.db}, err
 }
 
-func (connect databases) Create(ctx context.Context, _ *Access, u *url.URL, partition, sort largeitem.KeyAttribute) error {
+func (connect databases) create(ctx context.Context, _ *Access, u *url.URL, partition, sort largeitem.KeyAttribute) error {
 	d, opts, err := connect.ofItems(u, true)
 	if err != nil {
 		return err
@@ -158,8 +158,8 @@ func (connect databases) Create(ctx context.Context, _ *Access, u *url.URL, part
 	return sqltable.CreateTable(ctx, d.db, d.dialect, opts)
 }
 
-// Usable checks that the store of a URL can be read, and returns the result of init for it.
-func (a *Access) Usable(ctx context.Context, raw string) (result map[string]any, err error) {
+// usable checks that the store of a URL can be read, and returns the result of init for it.
+func (a *Access) usable(ctx context.Context, raw string) (result map[string]any, err error) {
 	name, err := a.Reads(ctx, raw)
 	return map[string]any{"store": name, "usable": true}, err
 }

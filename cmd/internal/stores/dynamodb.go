@@ -15,18 +15,18 @@ import (
 
 func dynamoScheme() *Scheme {
 	return &Scheme{
-		Name: "dynamodb", Form: "dynamodb://TABLE/PREFIX", What: "a table of DynamoDB",
-		Parameters: "region, endpoint, profile, anonymous, fips, dualstack, timeout, unsafe: as for s3:",
-		Open:       openDynamo, Init: initDynamo, Doctor: dynamoTarget,
-		Tables: dynamoItems{}, TableForm: "dynamodb://TABLE",
+		Name: "dynamodb", Form: "dynamodb://TABLE/PREFIX", what: "a table of DynamoDB",
+		parameters: "region, endpoint, profile, anonymous, fips, dualstack, timeout, unsafe: as for s3:",
+		open:       openDynamo, init: initDynamo, doctor: dynamoTarget,
+		tables: dynamoItems{}, TableForm: "dynamodb://TABLE",
 	}
 }
 
 // openDynamo opens dynamodb://TABLE/PREFIX; see [dynamostore.Open] for its
 // parameters.
 func openDynamo(ctx context.Context, a *Access, u *url.URL, _ bool) (Opened, error) {
-	known := ProbeCacheFor(u)
-	st, err := dynamostore.Open(ctx, u.String(), &dynamostore.Options{Trusted: known.Is(), OnVerified: known.Note, Logger: a.Log()})
+	known := probeCacheFor(u)
+	st, err := dynamostore.Open(ctx, u.String(), &dynamostore.Options{Trusted: known.is(), OnVerified: known.note, Logger: a.Log()})
 	if err != nil {
 		return Opened{}, err
 	}
@@ -36,7 +36,7 @@ func openDynamo(ctx context.Context, a *Access, u *url.URL, _ bool) (Opened, err
 // initDynamo first reads the store as every command does, so that it reports the same errors. It can
 // mend only one of them: a table that does not exist.
 func initDynamo(ctx context.Context, a *Access, raw string) (map[string]any, error) {
-	result, err := a.Usable(ctx, raw)
+	result, err := a.usable(ctx, raw)
 	if !errors.Is(err, store.ErrMisconfigured) {
 		return result, err
 	}
@@ -45,7 +45,7 @@ func initDynamo(ctx context.Context, a *Access, raw string) (map[string]any, err
 	} else if made != nil {
 		return nil, made
 	}
-	return a.Usable(ctx, raw)
+	return a.usable(ctx, raw)
 }
 
 func createTable(ctx context.Context, raw string) error {
@@ -67,12 +67,12 @@ func dynamoTarget(ctx context.Context, _ *Access, u *url.URL) (*doctor.Target, f
 // dynamoItems are tables of DynamoDB.
 type dynamoItems struct{}
 
-func (dynamoItems) Open(ctx context.Context, a *Access, u *url.URL) (openTable, error) {
+func (dynamoItems) open(ctx context.Context, a *Access, u *url.URL) (openTable, error) {
 	t, err := dynamotable.Open(ctx, u.String(), &dynamotable.Options{Logger: a.Log()})
 	return openTable{t, io.NopCloser(nil)}, err
 }
 
-func (dynamoItems) Create(ctx context.Context, a *Access, u *url.URL, partition, sort largeitem.KeyAttribute) error {
+func (dynamoItems) create(ctx context.Context, a *Access, u *url.URL, partition, sort largeitem.KeyAttribute) error {
 	client, table, opts, err := dynamotable.FromURL(ctx, u.String(), &dynamotable.Options{Logger: a.Log()})
 	if err != nil {
 		return err

@@ -30,14 +30,14 @@ import (
 
 func fileScheme() *Scheme {
 	return &Scheme{
-		Name: "file", Form: "file:/PATH", What: "a directory on a local disk",
-		Parameters: `network=allow: allow a file system that is not known to be local.
+		Name: "file", Form: "file:/PATH", what: "a directory on a local disk",
+		parameters: `network=allow: allow a file system that is not known to be local.
 unsafe=owner, unsafe=writable, unsafe=link: accept a risk (docs/security.md)`,
-		Open:   openDirectory,
-		Doctor: directoryTarget,
+		open:   openDirectory,
+		doctor: directoryTarget,
 
-		OpenBucket: openDirBucket, ObjectForm: "file:DIR/KEY",
-		Tables: storeItems{}, TableForm: "file:DIR",
+		openBucket: openDirBucket, ObjectForm: "file:DIR/KEY",
+		tables: storeItems{}, TableForm: "file:DIR",
 	}
 }
 
@@ -201,7 +201,7 @@ func takeTable(u *url.URL) (table, rest string, err error) {
 	return table, bare.String(), nil
 }
 
-func (k storeItems) Open(ctx context.Context, a *Access, u *url.URL) (openTable, error) {
+func (k storeItems) open(ctx context.Context, a *Access, u *url.URL) (openTable, error) {
 	st, opts, err := k.store(ctx, a, u)
 	if err != nil {
 		return openTable{}, err
@@ -213,7 +213,7 @@ func (k storeItems) Open(ctx context.Context, a *Access, u *url.URL) (openTable,
 	return openTable{t, st}, err
 }
 
-func (k storeItems) Create(ctx context.Context, a *Access, u *url.URL, partition, sort largeitem.KeyAttribute) error {
+func (k storeItems) create(ctx context.Context, a *Access, u *url.URL, partition, sort largeitem.KeyAttribute) error {
 	st, opts, err := k.store(ctx, a, u)
 	if err != nil {
 		return err

@@ -24,8 +24,8 @@ import (
 
 func postgresScheme() *Scheme {
 	return sqlScheme(&Scheme{
-		Name: "postgres", Form: "postgres://HOST/DATABASE/PREFIX", What: "tables in PostgreSQL",
-		Parameters: "table, prefix, and the parameters of libpq: sslmode, host, user, ...",
+		Name: "postgres", Form: "postgres://HOST/DATABASE/PREFIX", what: "tables in PostgreSQL",
+		parameters: "table, prefix, and the parameters of libpq: sslmode, host, user, ...",
 		TableForm:  "postgres://HOST/DATABASE",
 	}, (*database).postgres)
 }

@@ -12,10 +12,10 @@ import (
 	"github.com/holdfast-go/holdfast/internal/safefile"
 )
 
-// TrustFor is how long a store that passed its probe is not probed again. If a worse server
+// trustFor is how long a store that passed its probe is not probed again. If a worse server
 // replaces the store's server, the command notices only after that time. doctor notices it
 // at any time.
-const TrustFor = 7 * 24 * time.Hour
+const trustFor = 7 * 24 * time.Hour
 
 // The command remembers something in these directories, which are below the directory of
 // this user's locks. It ignores files there that another user could have written. Such a
@@ -46,27 +46,27 @@ func (a *Access) WarnUntrustedState() {
 	})
 }
 
-// ProbeCache remembers that a store passed its probe, so that not every run pays for one. It is
+// probeCache remembers that a store passed its probe, so that not every run pays for one. It is
 // the path of an empty file in the state directory: the name stands for the store, and the
 // file's time is the time of the probe. It is empty if nothing can be remembered.
-type ProbeCache string
+type probeCache string
 
-// ProbeCacheFor returns what is remembered of the store that a URL names.
-func ProbeCacheFor(u *url.URL) ProbeCache {
+// probeCacheFor returns what is remembered of the store that a URL names.
+func probeCacheFor(u *url.URL) probeCache {
 	dir, err := DefaultDir()
 	if err != nil {
 		return ""
 	}
-	return ProbeCacheIn(dir, u)
+	return probeCacheIn(dir, u)
 }
 
-// ProbeCacheIn is [ProbeCacheFor] with another state directory.
-func ProbeCacheIn(dir string, u *url.URL) ProbeCache {
+// probeCacheIn is [probeCacheFor] with another state directory.
+func probeCacheIn(dir string, u *url.URL) probeCache {
 	bare := *u
 	bare.User, bare.Fragment = nil, ""
 	bare.RawQuery = u.Query().Encode() // parameters in one order
 	sum := sha256.Sum256([]byte(bare.String() + "\n" + endpoints()))
-	return ProbeCache(filepath.Join(dir, probedDir, hex.EncodeToString(sum[:])))
+	return probeCache(filepath.Join(dir, probedDir, hex.EncodeToString(sum[:])))
 }
 
 // endpoints returns the settings outside the URL that decide which server is used.
@@ -80,8 +80,8 @@ func endpoints() (all string) {
 	return all
 }
 
-// Is reports whether the store passed its probe a short time ago.
-func (k ProbeCache) Is() bool {
+// is reports whether the store passed its probe a short time ago.
+func (k probeCache) is() bool {
 	if k == "" {
 		return false
 	}
@@ -95,11 +95,11 @@ func (k ProbeCache) Is() bool {
 		return false
 	}
 	f.Close()
-	return time.Since(info.ModTime()).Abs() < TrustFor
+	return time.Since(info.ModTime()).Abs() < trustFor
 }
 
-// Note records that the store passed its probe. If that fails, the next run probes again.
-func (k ProbeCache) Note() {
+// note records that the store passed its probe. If that fails, the next run probes again.
+func (k probeCache) note() {
 	if k == "" {
 		return
 	}
@@ -114,8 +114,8 @@ func (k ProbeCache) Note() {
 	}
 }
 
-// Forget makes the next run probe again.
-func (k ProbeCache) Forget() {
+// forget makes the next run probe again.
+func (k probeCache) forget() {
 	if k != "" {
 		_ = os.Remove(string(k))
 	}

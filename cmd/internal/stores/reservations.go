@@ -67,7 +67,7 @@ type reservationTable struct {
 	client *dynamodb.Client
 	name   string
 	onAWS  bool       // its conditions need no test
-	good   ProbeCache // remembers whether the server was tested
+	good   probeCache // remembers whether the server was tested
 }
 
 // reservations takes its parameters out of the URL of a bucket, and opens the table that
@@ -226,7 +226,7 @@ func (a *Access) reservationsIn(ctx context.Context, raw string, opts *reserve.O
 	}
 	u.Path = "/reservations"
 	r, err := reserve.New(table, opts)
-	t := &reservationTable{table, client, name, client.Options().BaseEndpoint == nil, ProbeCacheFor(u)}
+	t := &reservationTable{table, client, name, client.Options().BaseEndpoint == nil, probeCacheFor(u)}
 	return &reservations{io.NopCloser(nil), r, t.String(), t}, err
 }
 
@@ -235,13 +235,13 @@ func (t *reservationTable) String() string { return "dynamodb://" + t.name }
 // try tests whether the server honours conditions, unless that is documented or already
 // known.
 func (t *reservationTable) try(ctx context.Context) error {
-	if t.onAWS || t.good.Is() {
+	if t.onAWS || t.good.is() {
 		return nil
 	}
 	if err := t.Verify(ctx); err != nil {
 		return err
 	}
-	t.good.Note()
+	t.good.note()
 	return nil
 }
 

@@ -22,19 +22,19 @@ import (
 
 func s3Scheme() *Scheme {
 	return &Scheme{
-		Name: "s3", Form: "s3://BUCKET/PREFIX", What: "a bucket with conditional writes",
-		Parameters: `region, endpoint (http://HOST:PORT), profile, anonymous, fips, dualstack,
+		Name: "s3", Form: "s3://BUCKET/PREFIX", what: "a bucket with conditional writes",
+		parameters: `region, endpoint (http://HOST:PORT), profile, anonymous, fips, dualstack,
 timeout (of a request), unsafe, path_style, sse, sse_key, acl,
 expected_bucket_owner, checksums`,
-		Open: openS3, Init: initS3, Doctor: s3Target,
-		OpenBucket: openS3Bucket, ObjectForm: "s3://BUCKET/KEY", ForgetAbilities: forgetAbilities,
+		open: openS3, init: initS3, doctor: s3Target,
+		openBucket: openS3Bucket, ObjectForm: "s3://BUCKET/KEY", forgetAbilities: forgetAbilities,
 	}
 }
 
 // openS3 opens s3://BUCKET/PREFIX; see [s3bucket.Config] for its parameters.
 func openS3(ctx context.Context, a *Access, u *url.URL, _ bool) (Opened, error) {
-	known := ProbeCacheFor(u)
-	st, err := s3store.Open(ctx, u.String(), &s3store.Options{Trusted: known.Is(), OnVerified: known.Note, Logger: a.Log()})
+	known := probeCacheFor(u)
+	st, err := s3store.Open(ctx, u.String(), &s3store.Options{Trusted: known.is(), OnVerified: known.note, Logger: a.Log()})
 	if err != nil {
 		return Opened{}, err
 	}
@@ -61,7 +61,7 @@ func initS3(ctx context.Context, a *Access, raw string) (map[string]any, error) 
 	if err := checkForeignLocks(ctx, raw); err != nil {
 		return nil, err
 	}
-	result, err := a.Usable(ctx, raw)
+	result, err := a.usable(ctx, raw)
 	if err == nil && table != nil {
 		result["reservations"] = table.String()
 		result["reservations_made"], err = table.make(ctx, a)
@@ -123,7 +123,7 @@ func s3Target(ctx context.Context, a *Access, u *url.URL) (_ *doctor.Target, lea
 	if r != nil {
 		target.Reserving(r.Reserver, r.Name)
 		if t := r.table; t != nil {
-			t.good.Forget() // the next writer tests the table again
+			t.good.forget() // the next writer tests the table again
 			target.ReservingIn(t.Table, t.onAWS)
 		}
 	}
@@ -139,11 +139,11 @@ func s3Target(ctx context.Context, a *Access, u *url.URL) (_ *doctor.Target, lea
 //	                       bucket, or in another store, says which: see package indexbucket
 func openS3Bucket(ctx context.Context, a *Access, at *ObjectURL) (_ Bucket, err error) {
 	opts := &object.Options{Logger: a.Log()}
-	p, err := at.parameters(ParamDistinct, ParamIndex)
+	p, err := at.parameters(paramDistinct, paramIndex)
 	if err != nil {
 		return Bucket{}, err
 	}
-	switch p[ParamDistinct] {
+	switch p[paramDistinct] {
 	case "", "false":
 	case "true":
 		opts.DistinctBodies = true
@@ -160,8 +160,8 @@ func openS3Bucket(ctx context.Context, a *Access, at *ObjectURL) (_ Bucket, err 
 	}
 	remembered := abilitiesOf{at.Bucket, at.noConditionalPut}
 	b, _, err := s3bucket.Open(ctx, at.Bucket.String(), &s3bucket.Options{AssumeAbilities: remembered.known(), Logger: a.Log()})
-	if err == nil && p[ParamIndex] != "" {
-		err = at.openIndex(ctx, a, &opened, b, p[ParamIndex])
+	if err == nil && p[paramIndex] != "" {
+		err = at.openIndex(ctx, a, &opened, b, p[paramIndex])
 	} else if err == nil {
 		opened.Client, err = object.New(remembering{b, remembered, new(sync.Map)}, opts)
 	}
@@ -172,8 +172,8 @@ func openS3Bucket(ctx context.Context, a *Access, at *ObjectURL) (_ Bucket, err 
 }
 
 const (
-	ParamIndex    = "index"
-	ParamDistinct = "unique_bodies"
+	paramIndex    = "index"
+	paramDistinct = "unique_bodies"
 )
 
 // openIndex turns the opened bucket into one whose objects are named by an index.
@@ -189,7 +189,7 @@ func (at *ObjectURL) openIndex(ctx context.Context, a *Access, opened *Bucket, b
 		u.Path = "/.holdfast/index"
 		index = u.String()
 	}
-	st, err := a.openNamed(ctx, ParamIndex, index)
+	st, err := a.openNamed(ctx, paramIndex, index)
 	if err != nil {
 		return err
 	}
@@ -240,21 +240,21 @@ type abilitiesOf struct {
 	noConditionalPut bool // the user says so, whatever was found
 }
 
-func (o abilitiesOf) one(a object.Ability, has string) ProbeCache {
+func (o abilitiesOf) one(a object.Ability, has string) probeCache {
 	u := *o.bucket
 	q := u.Query()
 	q.Set(has, string(a))
 	u.RawQuery = q.Encode()
-	return ProbeCacheFor(&u)
+	return probeCacheFor(&u)
 }
 
-func (o abilitiesOf) has(a object.Ability) ProbeCache { return o.one(a, "server") }
+func (o abilitiesOf) has(a object.Ability) probeCache { return o.one(a, "server") }
 
-func (o abilitiesOf) lacks(a object.Ability) ProbeCache { return o.one(a, "lacks") }
+func (o abilitiesOf) lacks(a object.Ability) probeCache { return o.one(a, "lacks") }
 
 // known returns the abilities that the server was found to have.
 func (o abilitiesOf) known() []object.Ability {
-	return slices.DeleteFunc(object.Abilities(), func(a object.Ability) bool { return !o.has(a).Is() })
+	return slices.DeleteFunc(object.Abilities(), func(a object.Ability) bool { return !o.has(a).is() })
 }
 
 // forgetAbilities makes the next run test the server of a bucket again.
@@ -263,7 +263,7 @@ func forgetAbilities(a *Access, u *url.URL) {
 	if err != nil {
 		return
 	}
-	p, err := at.parameters(append([]string{ParamIndex, ParamDistinct}, ReservationParameters...)...)
+	p, err := at.parameters(append([]string{paramIndex, paramDistinct}, ReservationParameters...)...)
 	if err == nil {
 		_, err = at.settingOf(p)
 	}
@@ -272,8 +272,8 @@ func forgetAbilities(a *Access, u *url.URL) {
 	}
 	known := abilitiesOf{bucket: at.Bucket}
 	for _, ability := range object.Abilities() {
-		known.has(ability).Forget()
-		known.lacks(ability).Forget()
+		known.has(ability).forget()
+		known.lacks(ability).forget()
 	}
 }
 
@@ -296,7 +296,7 @@ func (r remembering) Verify(ctx context.Context, abilities ...object.Ability) er
 		if found, ok := r.lacking.Load(a); ok {
 			return found.(error)
 		}
-		if r.lacks(a).Is() {
+		if r.lacks(a).is() {
 			return &object.UnsupportedError{Ability: a, Found: "this is the result of an earlier test; to test again, call holdfast doctor"}
 		}
 		err := r.Bucket.Verify(ctx, a)
@@ -304,12 +304,12 @@ func (r remembering) Verify(ctx context.Context, abilities ...object.Ability) er
 		case object.TraitsOf(r.Bucket).Trusted:
 		case err == nil:
 			for _, found := range r.Bucket.KnownAbilities() {
-				if !r.has(found).Is() {
-					r.has(found).Note()
+				if !r.has(found).is() {
+					r.has(found).note()
 				}
 			}
 		case errors.Is(err, errors.ErrUnsupported):
-			r.lacks(a).Note()
+			r.lacks(a).note()
 			r.lacking.Store(a, err)
 		}
 		if err != nil {

@@ -10,11 +10,11 @@ import (
 
 func versionedScheme() *Scheme {
 	return &Scheme{
-		Name: s3verstore.Scheme, Form: "s3+versioned://BUCKET/PREFIX", What: "a bucket with versions and without conditional writes",
-		Parameters: `those of s3:, without unsafe.
+		Name: s3verstore.Scheme, Form: "s3+versioned://BUCKET/PREFIX", what: "a bucket with versions and without conditional writes",
+		parameters: `those of s3:, without unsafe.
 put_lifetime: the longest time that a PUT may take.
 settle_delay: the wait between a PUT and the listing that shows its outcome`,
-		Open: openVersioned, Init: initVersions, Doctor: versionedTarget,
+		open: openVersioned, init: initVersions, doctor: versionedTarget,
 	}
 }
 
@@ -42,7 +42,7 @@ func initVersions(ctx context.Context, a *Access, raw string) (map[string]any, e
 	if err := settings.Err(); err != nil {
 		return nil, err
 	}
-	return a.Usable(ctx, raw)
+	return a.usable(ctx, raw)
 }
 
 func versionedTarget(ctx context.Context, a *Access, u *url.URL) (*doctor.Target, func(), error) {

@@ -19,30 +19,30 @@ import (
 type Scheme struct {
 	Name       string // what its URLs begin with, before the colon
 	Form       string // of the URL of a store, for the help
-	What       string // what keeps the locks, for the help
-	Parameters string // of its URLs, for the help; each line after the first is indented
+	what       string // what keeps the locks, for the help
+	parameters string // of its URLs, for the help; each line after the first is indented
 
-	// Open opens the registers at a URL. standard says that the user has named no store.
-	Open func(ctx context.Context, a *Access, u *url.URL, standard bool) (Opened, error)
+	// open opens the registers at a URL. standard says that the user has named no store.
+	open func(ctx context.Context, a *Access, u *url.URL, standard bool) (Opened, error)
 
-	// Init creates what a URL names, if that does not exist, and tests it. It returns the result for
-	// --json. Nil: see [Access.Usable].
-	Init func(ctx context.Context, a *Access, raw string) (result map[string]any, err error)
+	// init creates what a URL names, if that does not exist, and tests it. It returns the result for
+	// --json. Nil: see [Access.usable].
+	init func(ctx context.Context, a *Access, raw string) (result map[string]any, err error)
 
-	// Doctor returns what doctor tests. The caller calls leave at the end. Nil: doctor tests the
+	// doctor returns what doctor tests. The caller calls leave at the end. Nil: doctor tests the
 	// registers as they are.
-	Doctor func(ctx context.Context, a *Access, u *url.URL) (target *doctor.Target, leave func(), err error)
+	doctor func(ctx context.Context, a *Access, u *url.URL) (target *doctor.Target, leave func(), err error)
 
-	// ForgetAbilities makes the next command test again what the server of the objects can do. Nil:
+	// forgetAbilities makes the next command test again what the server of the objects can do. Nil:
 	// no test is necessary.
-	ForgetAbilities func(a *Access, u *url.URL)
+	forgetAbilities func(a *Access, u *url.URL)
 
-	// OpenBucket opens the bucket of an object. The URL of an object is the URL of a store, followed
+	// openBucket opens the bucket of an object. The URL of an object is the URL of a store, followed
 	// by the key of the object. Nil: this kind of store has no objects.
-	OpenBucket func(ctx context.Context, a *Access, at *ObjectURL) (Bucket, error)
+	openBucket func(ctx context.Context, a *Access, at *ObjectURL) (Bucket, error)
 	ObjectForm string // of the URL of an object
 
-	Tables    tableKind // nil: this kind of store has no tables of items
+	tables    tableKind // nil: this kind of store has no tables of items
 	TableForm string    // of the URL of a table of items
 }
 
@@ -51,8 +51,8 @@ func Schemes() []*Scheme {
 	return []*Scheme{fileScheme(), sqliteScheme(), postgresScheme(), s3Scheme(), versionedScheme(), dynamoScheme()}
 }
 
-// SchemeOf returns the scheme of a name; nil if there is none. Upper case counts as lower case.
-func SchemeOf(name string) *Scheme {
+// schemeOf returns the scheme of a name; nil if there is none. Upper case counts as lower case.
+func schemeOf(name string) *Scheme {
 	for _, s := range Schemes() {
 		if s.Name == strings.ToLower(name) {
 			return s
@@ -72,7 +72,7 @@ func (s *Scheme) Begins() string {
 // Beginnings returns the beginnings of the URLs of stores, or of objects.
 func Beginnings(ofObjects bool) (all []string) {
 	for _, s := range Schemes() {
-		if !ofObjects || s.OpenBucket != nil {
+		if !ofObjects || s.openBucket != nil {
 			all = append(all, s.Begins())
 		}
 	}
@@ -99,7 +99,7 @@ func TableForms() string  { return formsOf(func(s *Scheme) string { return s.Tab
 func StoreForms() string {
 	var list strings.Builder
 	for _, s := range Schemes() {
-		fmt.Fprintf(&list, "  %-32s  %s\n", s.Form, s.What)
+		fmt.Fprintf(&list, "  %-32s  %s\n", s.Form, s.what)
 	}
 	return list.String()
 }
@@ -108,22 +108,22 @@ func StoreForms() string {
 func StoreParameters() string {
 	var list strings.Builder
 	for _, s := range Schemes() {
-		fmt.Fprintf(&list, "  %-14s %s\n", s.Name+":", strings.ReplaceAll(s.Parameters, "\n", "\n"+strings.Repeat(" ", 17)))
+		fmt.Fprintf(&list, "  %-14s %s\n", s.Name+":", strings.ReplaceAll(s.parameters, "\n", "\n"+strings.Repeat(" ", 17)))
 	}
 	return list.String()
 }
 
-// MissesColon reports whether a text is most likely a URL whose colon is missing, as in s3//BUCKET.
-func MissesColon(raw string) bool {
+// missesColon reports whether a text is most likely a URL whose colon is missing, as in s3//BUCKET.
+func missesColon(raw string) bool {
 	name, _, found := strings.Cut(raw, "//")
-	return found && SchemeOf(name) != nil
+	return found && schemeOf(name) != nil
 }
 
 // unknownStore is the error for a store whose scheme is unknown. It repeats only parts of
 // the URL that cannot hold a password.
 func unknownStore(raw string) error {
 	known := strings.Join(Beginnings(false), ", ")
-	if MissesColon(raw) {
+	if missesColon(raw) {
 		name, _, _ := strings.Cut(raw, "//")
 		return exit.Usagef("the URL of a store lacks a colon: write %s://...; for a directory of that name write file:./%s//...", name, name)
 	}
@@ -141,5 +141,5 @@ func unknownStore(raw string) error {
 // IsURL reports whether an argument that is the prefix of locks is a URL instead.
 func IsURL(arg string) bool {
 	scheme, _, found := strings.Cut(arg, ":")
-	return MissesColon(arg) || strings.Contains(arg, "://") || found && SchemeOf(scheme) != nil
+	return missesColon(arg) || strings.Contains(arg, "://") || found && schemeOf(scheme) != nil
 }

@@ -19,8 +19,8 @@ import (
 
 func sqliteScheme() *Scheme {
 	return sqlScheme(&Scheme{
-		Name: "sqlite", Form: "sqlite:/PATH", What: "a file of SQLite",
-		Parameters: "network, unsafe, table, prefix",
+		Name: "sqlite", Form: "sqlite:/PATH", what: "a file of SQLite",
+		parameters: "network, unsafe, table, prefix",
 		TableForm:  "sqlite:PATH",
 	}, (*database).sqlite)
 }

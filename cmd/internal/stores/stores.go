@@ -40,11 +40,6 @@ type Opened struct {
 	Again string // with its parameters; opens the store again
 }
 
-// Open opens the store of the --store flag, or the default one.
-func (a *Access) Open(ctx context.Context) (Opened, error) {
-	return a.OpenURL(ctx, a.StoreURL)
-}
-
 // OpenURL opens the store of a URL; of an empty one, the default store.
 func (a *Access) OpenURL(ctx context.Context, raw string) (Opened, error) {
 	u, err := a.ParseStore(raw)
@@ -52,7 +47,7 @@ func (a *Access) OpenURL(ctx context.Context, raw string) (Opened, error) {
 		return Opened{}, err
 	}
 	a.WarnUntrustedState()
-	st, err := SchemeOf(u.Scheme).Open(ctx, a, u, raw == "")
+	st, err := schemeOf(u.Scheme).open(ctx, a, u, raw == "")
 	if err != nil {
 		return Opened{}, err
 	}
@@ -98,7 +93,7 @@ func (a *Access) ParseStore(raw string) (*url.URL, error) {
 func ParseURL(raw string) (*url.URL, error) {
 	scheme, rest, _ := strings.Cut(raw, ":")
 	scheme = strings.ToLower(scheme)
-	if SchemeOf(scheme) == nil {
+	if schemeOf(scheme) == nil {
 		return nil, unknownStore(raw)
 	}
 	u, _, err := storeurl.Parse(raw)
@@ -152,9 +147,33 @@ func remote(st store.Store) Opened {
 	return Opened{Store: st, Closer: io.NopCloser(nil), URL: store.TraitsOf(st).Name}
 }
 
+// Init creates what --store names, if that does not exist, and tests it. It returns the result for --json.
+func (a *Access) Init(ctx context.Context) (result map[string]any, err error) {
+	u, err := a.ParseStore(a.StoreURL)
+	if err != nil {
+		return nil, err
+	}
+	if init := schemeOf(u.Scheme).init; init != nil {
+		return init(ctx, a, a.StoreURL)
+	}
+	return a.usable(ctx, a.StoreURL)
+}
+
+// NoteVerdict remembers what doctor has found at a URL, for the next commands.
+func (a *Access) NoteVerdict(u *url.URL, v doctor.Verdict) {
+	if known := probeCacheFor(u); v == doctor.Safe {
+		known.note()
+	} else {
+		known.forget()
+	}
+	if forget := schemeOf(u.Scheme).forgetAbilities; forget != nil {
+		forget(a, u)
+	}
+}
+
 // DoctorTarget returns what doctor examines at a URL. The caller calls leave at the end.
 func (a *Access) DoctorTarget(ctx context.Context, u *url.URL) (target *doctor.Target, leave func(), err error) {
-	if examine := SchemeOf(u.Scheme).Doctor; examine != nil {
+	if examine := schemeOf(u.Scheme).doctor; examine != nil {
 		return examine(ctx, a, u)
 	}
 	st, err := a.OpenURL(ctx, u.String())
