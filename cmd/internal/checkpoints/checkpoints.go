@@ -314,6 +314,7 @@ func (a *access) checkpointRemove(f *checkpointFlags) *cobra.Command {
 	c := &changeFlags{}
 	cmd := &cobra.Command{
 		Use:               "rm KEY",
+		SuggestFor:        []string{"delete"},
 		Short:             "Delete a checkpoint",
 		Example:           `  holdfast checkpoint rm orders --expect 17`,
 		ValidArgsFunction: a.completeKey(f),
@@ -364,8 +365,9 @@ func (a *access) confirmChange(ctx context.Context, k checkpoint.Store, key, wha
 
 func (a *access) checkpointList(f *checkpointFlags) *cobra.Command {
 	return &cobra.Command{
-		Use:   "ls [PREFIX]",
-		Short: "List checkpoints",
+		Use:        "ls [PREFIX]",
+		SuggestFor: []string{"list"},
+		Short:      "List checkpoints",
 		Example: `  holdfast checkpoint ls
   holdfast checkpoint ls orders --json`,
 		Args: cobra.MaximumNArgs(1),

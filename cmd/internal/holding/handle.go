@@ -54,9 +54,10 @@ func (a *access) lockCommand() *cobra.Command {
 	f := &runFlags{}
 	var path, keep string
 	cmd := &cobra.Command{
-		Use:     "lock NAME",
-		Short:   "Take a lock that stays held after this command has ended",
-		GroupID: cmdline.GroupLocks,
+		Use:        "lock NAME",
+		SuggestFor: []string{"acquire"},
+		Short:      "Take a lock that stays held after this command has ended",
+		GroupID:    cmdline.GroupLocks,
 		Long: `Take a lock for several steps of a script or a pipeline. The lock stays held after this command
 has ended. lock prints the path of a handle file. renew and unlock need this path. After lock or
 renew, you can rely on the lock for the time --ttl. The handle file contains this deadline. Other
@@ -602,9 +603,10 @@ func (a *access) renewed(ctx context.Context, path, grant string) (*handleFile, 
 
 func (a *access) unlockCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:     "unlock HANDLE",
-		Short:   "Release a lock that \"holdfast lock\" has taken",
-		GroupID: cmdline.GroupLocks,
+		Use:        "unlock HANDLE",
+		SuggestFor: []string{"release"},
+		Short:      "Release a lock that \"holdfast lock\" has taken",
+		GroupID:    cmdline.GroupLocks,
 		Long: `Release a lock that "lock" has taken, and remove its handle file.
 
 If the lease ended before this command, the status is 76. Then another holder may have had the

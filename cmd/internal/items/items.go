@@ -757,8 +757,9 @@ func (a *access) itemRm() *cobra.Command {
 	f := &itemFlags{}
 	var ifExists bool
 	cmd := &cobra.Command{
-		Use:   "rm KEY",
-		Short: "Remove an item",
+		Use:        "rm KEY",
+		SuggestFor: []string{"delete"},
+		Short:      "Remove an item",
 		Long: `Remove an item. rm keeps the objects of the item, because other programs may read them. "item
 sweep" removes the objects later. --remove-superseded removes them at once.
 
@@ -804,8 +805,9 @@ func (a *access) itemLs() *cobra.Command {
 	f := &itemFlags{}
 	var typed bool
 	cmd := &cobra.Command{
-		Use:   "ls [PREFIX]",
-		Short: "List the items of a table",
+		Use:        "ls [PREFIX]",
+		SuggestFor: []string{"list"},
+		Short:      "List the items of a table",
 		Long: `List the items of a table, in no fixed order. Each line has the key as JSON, and the large
 attributes with their sizes in bytes, separated by tabs. With --json each item is one line.
 

@@ -67,16 +67,7 @@ no such lock, the status is 66. "holdfast break" ends the work of a holder that 
 		Example: `  holdfast ask nightly --reason "maintenance at ten"
   holdfast ask deploy --wait 5m; holdfast run deploy --wait 1m -- ./deploy.sh   # also if the lock is free`,
 		ValidArgsFunction: cmdline.CompleteFirst(a.CompleteLocks()),
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 2 && args[1] != "" {
-				flag := "reason"
-				if (new(cmdline.Seconds)).Set(args[1]) == nil {
-					flag = "wait"
-				}
-				return cmdline.MissingFlag(cmd, flag, args[0], args[1])
-			}
-			return cobra.ExactArgs(1)(cmd, args)
-		},
+		Args:              cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(reason) > lease.MaxReason {
 				return exit.Usagef("%s has %d bytes; at most %d are allowed", cmdline.AsGiven(cmd.Flags().Lookup("reason")), len(reason), lease.MaxReason)

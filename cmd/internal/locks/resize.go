@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-go/holdfast/cmd/internal/cmdline"
+	"github.com/holdfast-go/holdfast/cmd/internal/exit"
 	"github.com/holdfast-go/holdfast/cmd/internal/leases"
 	"github.com/holdfast-go/holdfast/lease"
 )
@@ -25,15 +26,10 @@ with another number, that run ends with status 73.
 If there is no such lock, the status is 66. If the lock is not a semaphore, the status is 73.`,
 		Example:           `  holdfast resize downloads --slots 8`,
 		ValidArgsFunction: cmdline.CompleteFirst(a.CompleteLocks()),
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 2 && args[1] != "" && slots == 0 {
-				return cmdline.MissingFlag(cmd, "slots", args[0], args[1])
-			}
-			return cobra.ExactArgs(1)(cmd, args)
-		},
+		Args:              cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if slots == 0 {
-				return cmdline.MissingFlag(cmd, "slots", args[0], "N")
+				return exit.Usagef("--slots N is missing: %s", cmd.UseLine())
 			}
 			return a.resize(cmd.Context(), args[0], slots)
 		},

@@ -21,9 +21,10 @@ func Commands(in *cmdline.Invocation) []*cobra.Command {
 // are commands of their own, too.
 func (a *access) objectCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:     "object",
-		Short:   "Write, read, list, copy and remove objects",
-		GroupID: cmdline.GroupObjects,
+		Use:        "object",
+		SuggestFor: []string{"cp", "mv", "rm", "stat"},
+		Short:      "Write, read, list, copy and remove objects",
+		GroupID:    cmdline.GroupObjects,
 		Long: `Read and change objects in an S3 bucket, or in a directory that is used as a bucket. The URL of an
 object is the URL of the bucket and the key of the object: s3://BUCKET/KEY or file:DIR/KEY.`,
 		Example: `  holdfast object ls s3://bucket/reports/

@@ -55,9 +55,10 @@ func viewEntry(log string, e object.LogEntry, body bool) entryView {
 
 func (a *access) commitLogCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:     "commit-log",
-		Short:   "Write and read logs of numbered entries",
-		GroupID: cmdline.GroupObjects,
+		Use:        "commit-log",
+		SuggestFor: []string{"log"},
+		Short:      "Write and read logs of numbered entries",
+		GroupID:    cmdline.GroupObjects,
 		Long: `Write and read a commit log. A log is a series of numbered entries below the key in the URL.
 Entries never change. If several programs append after the same entry, only one succeeds.`,
 		Example: `  number=$(holdfast commit-log append s3://bucket/commits commit.json --expect 17)

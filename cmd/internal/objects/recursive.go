@@ -396,8 +396,9 @@ func (a *access) objectRm() *cobra.Command {
 	f := &writeFlags{}
 	var recursive, all, dryRun, yes bool
 	cmd := &cobra.Command{
-		Use:   "rm URL",
-		Short: "Remove an object, or all objects below a prefix",
+		Use:        "rm URL",
+		SuggestFor: []string{"delete"},
+		Short:      "Remove an object, or all objects below a prefix",
 		Long: `Remove an object. If there is no such object, the status is 66. If the object does not have the
 version of --if-match, the status is 73.
 

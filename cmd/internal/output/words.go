@@ -2,7 +2,6 @@ package output
 
 import (
 	"errors"
-	"fmt"
 	"io/fs"
 	"strings"
 )
@@ -15,12 +14,14 @@ func Quote(s string) string {
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
-// DidYouMean returns the end of a message that proposes a word; nothing for an empty word.
-func DidYouMean(word string) string {
-	if word == "" {
+// DidYouMean returns the end of a message that proposes words; nothing if there is no word, or one that
+// is empty.
+func DidYouMean(words ...string) string {
+	text := strings.Join(words, `" or "`)
+	if text == "" {
 		return ""
 	}
-	return fmt.Sprintf(". Did you mean %q?", word)
+	return `. Did you mean "` + text + `"?`
 }
 
 // Nearest returns the word that the user most likely meant: one that begins with the typed
