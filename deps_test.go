@@ -49,6 +49,7 @@ lease/internal/waiting: store internal/... lease/internal/cell
 lease/internal/belief:  store internal/... lease/internal/event lease/internal/cell
 lease/internal/membership: store internal/... lease/internal/event lease/internal/cell lease/internal/waiting lease/internal/belief
 lease/internal/holding: store internal/... lease/internal/event lease/internal/cell lease/internal/waiting lease/internal/belief lease/internal/membership
+lease/internal/ticket:  store internal/... lease/internal/event lease/internal/cell lease/internal/belief lease/internal/holding
 
 # What one tests with may use any backend below it.
 store/storetest:      store internal/registerrules internal/suitetest
@@ -204,6 +205,8 @@ func TestImportRules(t *testing.T) {
 		{"lease/internal/belief", module + "/lease/internal/membership", "belief may not import lease/internal/membership"},
 		{"lease/internal/membership", module + "/lease/internal/holding", "membership may not import lease/internal/holding"},
 		{"lease/internal/holding", module + "/lease", "holding may not import lease"},
+		{"lease/internal/filecache", module + "/lease/internal/waiting", "filecache may not import lease/internal/waiting"},
+		{"lease/internal/ticket", module + "/lease", "ticket may not import lease"},
 		{"cmd/holdfast", module + "/store/storetest", "tests with"},
 		{"util", "fmt", "util has no line"},
 	} {

@@ -55,6 +55,17 @@ type PendingWrite struct {
 	SentBoot time.Duration `json:"sent_boottime_ns,omitempty"`
 }
 
+// TicketError is lease.TicketError.
+type TicketError struct {
+	Ticket Ticket
+	Err    error
+}
+
+func (e *TicketError) Error() string { return e.Err.Error() }
+
+// Unwrap returns Err.
+func (e *TicketError) Unwrap() error { return e.Err }
+
 // UseTicket decides whether a process may use a ticket in the state r of the record. The parameter named
 // says that r has the version that the ticket names.
 //
