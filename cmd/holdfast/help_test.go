@@ -15,7 +15,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/holdfast-go/holdfast/cmd/internal/exit"
-	"github.com/holdfast-go/holdfast/cmd/internal/output"
 	"github.com/holdfast-go/holdfast/internal/plainwords"
 	"github.com/holdfast-go/holdfast/internal/suitetest"
 )
@@ -172,19 +171,6 @@ func TestSuggestions(t *testing.T) {
 		said, status := executed(strings.Fields(line))
 		if status != exit.Usage || !strings.HasSuffix(said, "Did you mean "+want+"?\n") {
 			t.Errorf("%s: status %d, %s", line, status, said)
-		}
-	}
-}
-
-// What is nearly right gets the right word.
-func TestNearest(t *testing.T) {
-	commands := []string{"run", "renew", "unlock", "lock", "ls", "show", "watch", "break", "checkpoint", "doctor"}
-	for typed, want := range map[string]string{
-		"rnu": "run", "un": "run", "ruun": "run", "unlok": "unlock", "lokc": "lock", "check": "checkpoint",
-		"whatch": "watch", "brake": "break", "xyzzy": "", "": "", "z": "", "doktor": "doctor", "l": "ls",
-	} {
-		if got := output.Nearest(typed, commands); got != want {
-			t.Errorf("nearest to %q is %q, want %q", typed, got, want)
 		}
 	}
 }

@@ -22,7 +22,7 @@ func TestWrongValues(t *testing.T) {
 	asked := 0
 	everyCommand(func(cmd *cobra.Command) {
 		cmd.Flags().VisitAll(func(f *pflag.Flag) {
-			if cmdline.KindOfValue(f.Value.Type()) == "" {
+			if !slices.Contains([]string{"int", "int64", "uint64", "float64", "bool", "duration"}, f.Value.Type()) {
 				return
 			}
 			for value, want := range map[string]string{"abc": "the value must be ", "": `"": the value must be `, "1 2": `"1 2": the value must be `, strings.Repeat("x", 1<<16): "xxx...: the value must be "} {

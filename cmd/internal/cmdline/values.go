@@ -80,7 +80,7 @@ func wrongValue(given string, wrong *pflag.InvalidValueError) error {
 		text = strconv.Quote(text)
 	}
 	value := wrong.GetFlag().Value
-	takes := "the value must be " + KindOfValue(value.Type())
+	takes := "the value must be " + kindOfValue(value.Type())
 	own, isOwn := value.(interface{ takes() string })
 	switch _, err := strconv.ParseFloat(wrong.GetValue(), 64); {
 	case isOwn:
@@ -89,14 +89,14 @@ func wrongValue(given string, wrong *pflag.InvalidValueError) error {
 		takes = fmt.Sprintf("add the unit, such as %[1]ss, %[1]sm or %[1]sh", text)
 	case errors.Is(wrong, strconv.ErrRange):
 		takes = "the number is too large"
-	case KindOfValue(value.Type()) == "":
+	case kindOfValue(value.Type()) == "":
 		takes = wrong.Unwrap().Error()
 	}
 	return exit.Usagef("%s %s: %s", given, text, takes)
 }
 
-// KindOfValue says what flags of a type take; nothing if the type does not tell.
-func KindOfValue(flagType string) string {
+// kindOfValue says what flags of a type take; nothing if the type does not tell.
+func kindOfValue(flagType string) string {
 	switch flagType {
 	case "int", "int64":
 		return "a whole number"

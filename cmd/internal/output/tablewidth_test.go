@@ -2,6 +2,7 @@ package output
 
 import (
 	"bytes"
+	"strings"
 	"testing"
 )
 
@@ -42,5 +43,13 @@ func TestCut(t *testing.T) {
 		if got := string(truncateLine([]byte(c.line), c.width)); got != c.want {
 			t.Errorf("cut(%q, %d) = %q, want %q", c.line, c.width, got, c.want)
 		}
+	}
+}
+
+// What a terminal shows of a long name leaves the other columns in it.
+func TestLongNamesKeepTheColumns(t *testing.T) {
+	f := &Table{Width: 80}
+	if got := f.Name(strings.Repeat("n", 200)); len([]rune(got)) != 26 {
+		t.Errorf("%d letters: %s", len([]rune(got)), got)
 	}
 }
