@@ -1,27 +1,17 @@
 package holding
 
 import (
-	"bufio"
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"maps"
-	"slices"
-	"strconv"
-	"strings"
 	"sync"
 	"time"
-	"unicode/utf16"
-	"unicode/utf8"
 
 	"github.com/holdfast-go/holdfast/cmd/internal/cmdline"
 	"github.com/holdfast-go/holdfast/cmd/internal/exit"
 	"github.com/holdfast-go/holdfast/cmd/internal/leases"
 	"github.com/holdfast-go/holdfast/cmd/internal/output"
-	"github.com/holdfast-go/holdfast/cmd/internal/printable"
 	"github.com/holdfast-go/holdfast/lease"
 )
 
@@ -33,20 +23,6 @@ const (
 	maxUnread = 200_000   // lines that the reader of its output has not taken
 	readFor   = 5 * time.Second
 )
-
-// lineCommand is one line of the input of hold --commands. Its fields are stable.
-type lineCommand struct {
-	Command string // acquire, try, release, data, refuse or close
-	ID      string
-	Lock    string
-	WaitMS  *int64
-	Data    *string
-	Base64  []byte
-	Reason  *string
-	Shared  bool
-	Slots   *int
-	Fair    bool
-}
 
 // lineHolder holds any number of locks, under one session, for the program that writes its
 // input.
@@ -140,45 +116,6 @@ func (a *access) holdLines(ctx context.Context, f *runFlags) error {
 	return err
 }
 
-// inputLine is one line of the input. The last has no text.
-type inputLine struct {
-	number int
-	text   []byte
-	err    error // it cannot be read as a line
-	last   bool  // the input has ended
-}
-
-// readLines sends the lines of r. It keeps at most [maxLine] bytes, however long a line is.
-func readLines(r io.Reader, stop <-chan struct{}) <-chan inputLine {
-	lines := make(chan inputLine)
-	go func() {
-		in := bufio.NewReaderSize(r, maxLine)
-		for number := 1; ; number++ {
-			text, err := in.ReadSlice('\n')
-			line := inputLine{number: number, text: bytes.Clone(text)}
-			for errors.Is(err, bufio.ErrBufferFull) {
-				line.text, line.err = nil, fmt.Errorf("the line has more than %d bytes", maxLine)
-				_, err = in.ReadSlice('\n')
-			}
-			if err != nil { // a read error ends the input, too
-				line.last = true
-				if len(bytes.TrimSpace(text)) > 0 {
-					line.err = errors.New("the input ends in the middle of the line")
-				}
-			}
-			select {
-			case lines <- line:
-			case <-stop:
-				return
-			}
-			if line.last {
-				return
-			}
-		}
-	}()
-	return lines
-}
-
 // obey carries out one line. It returns whether more are to come. If the line is a close, it
 // puts the id of that into the last line of the output.
 func (h *lineHolder) obey(line inputLine, closed *holdLine) (more bool) {
@@ -201,188 +138,6 @@ func (h *lineHolder) obey(line inputLine, closed *holdLine) (more bool) {
 		h.out.put(holdLine{Event: "invalid", Line: line.number, ID: c.ID, Kind: exit.Kinds[exit.Usage], Error: output.OneLine(err)})
 	}
 	return !line.last
-}
-
-// parseLine reads a command. With an error it returns what can be said of whose it is.
-func parseLine(text []byte) (c lineCommand, err error) {
-	if !utf8.Valid(text) {
-		return c, errors.New("the line is not UTF-8")
-	}
-	if err = c.read(text); err == nil {
-		err = c.check()
-	}
-	if err != nil && len(c.ID) > maxID {
-		c.ID = ""
-	}
-	return c, err
-}
-
-// read reads the fields of a line that is one JSON object, each of which it has once at most.
-func (c *lineCommand) read(text []byte) (err error) {
-	dec := json.NewDecoder(bytes.NewReader(text))
-	switch begin, err := dec.Token(); {
-	case err != nil:
-		return notJSON(err)
-	case begin != json.Delim('{'):
-		if !json.Valid(text) {
-			return notJSON(errors.New("the line does not begin with {"))
-		}
-		return fmt.Errorf("the line is not a JSON object, but %s", brief(text))
-	}
-	values := map[string]json.RawMessage{}
-	for dec.More() {
-		key, keyErr := dec.Token()
-		var value json.RawMessage
-		if keyErr == nil {
-			keyErr = dec.Decode(&value)
-		}
-		if keyErr != nil {
-			return notJSON(keyErr)
-		}
-		name := key.(string) // the key of an object
-		if values[name] != nil && err == nil {
-			err = fmt.Errorf("the line has the field %q twice", name)
-		}
-		values[name] = value
-	}
-	if _, end := dec.Token(); end != nil {
-		return notJSON(end)
-	}
-	if _, end := dec.Token(); end != io.EOF {
-		return errors.New("the line has more than one JSON object")
-	}
-	if err != nil {
-		return err // not even its id is certain
-	}
-	// The id first: the answer to any other fault has it.
-	for _, name := range append([]string{"id"}, slices.Sorted(maps.Keys(values))...) {
-		value, given := values[name]
-		field, known := c.field(name)
-		switch {
-		case !given:
-		case !known:
-			return fmt.Errorf("unknown field %q%s", brief([]byte(name)), output.DidYouMean(output.Nearest(brief([]byte(name)), slices.Concat(slices.Collect(maps.Values(lineFields))...))))
-		case string(value) == "null" || !paired(value) || json.Unmarshal(value, field.to) != nil, name == "data_base64" && value[0] != '"':
-			return fmt.Errorf("%q takes %s, not %s", name, field.takes, brief(value))
-		}
-	}
-	return nil
-}
-
-func notJSON(err error) error {
-	if err == io.EOF {
-		err = io.ErrUnexpectedEOF
-	}
-	return fmt.Errorf("the line is not JSON: %w", err)
-}
-
-// lineField is a field of a line of the input.
-type lineField struct {
-	to    any
-	takes string // for people
-}
-
-// field returns the field of that name.
-func (c *lineCommand) field(name string) (f lineField, known bool) {
-	f, known = map[string]lineField{
-		"command":     {&c.Command, "a string"},
-		"id":          {&c.ID, fmt.Sprintf("a string of 1 to %d bytes", maxID)},
-		"lock":        {&c.Lock, "a string"},
-		"wait_ms":     {&c.WaitMS, fmt.Sprintf("a whole number from 0 to %d", maxWaitMS)},
-		"data":        {&c.Data, "a string"},
-		"data_base64": {&c.Base64, "a string of base64"},
-		"reason":      {&c.Reason, "a string"},
-		"shared":      {&c.Shared, "true or false"},
-		"slots":       {&c.Slots, fmt.Sprintf("a whole number from 1 to %d", lease.MaxMembers)},
-		"fair":        {&c.Fair, "true or false"},
-	}[name]
-	return f, known
-}
-
-// maxWaitMS is the longest wait_ms.
-const maxWaitMS = int64(cmdline.MaxSeconds * 1000)
-
-// brief returns a JSON value, as much of it as an error has room for.
-func brief(value []byte) string {
-	const most = 40 // bytes
-	value = bytes.TrimSpace(value)
-	if len(value) > most {
-		return strings.ToValidUTF8(string(value[:most]), "") + "..."
-	}
-	return string(value)
-}
-
-// paired reports whether each half of a surrogate pair that a JSON text writes with \u has its
-// other half. Go would read a lone one as another character: then two ids would be one, and
-// the data that is stored not the data that was sent.
-func paired(text []byte) bool {
-	half := rune(0) // the first half of a pair that has just ended
-	for i := 0; i < len(text); i++ {
-		r := rune(0)
-		if text[i] == '\\' && i+1 < len(text) {
-			if i++; text[i] == 'u' && i+4 < len(text) {
-				n, _ := strconv.ParseUint(string(text[i+1:i+5]), 16, 32) // the text is JSON
-				r, i = rune(n), i+4
-			}
-		}
-		switch {
-		case half != 0 && utf16.DecodeRune(half, r) == utf8.RuneError:
-			return false
-		case half != 0:
-			half = 0
-		case utf16.IsSurrogate(r):
-			half = r
-		}
-	}
-	return half == 0
-}
-
-// lineFields are the fields that each command takes besides its id.
-var lineFields = map[string][]string{
-	"acquire": {"lock", "shared", "slots", "fair", "wait_ms"},
-	"try":     {"lock", "shared", "slots", "fair"},
-	"release": {},
-	"data":    {"data", "data_base64"},
-	"refuse":  {"reason"},
-	"close":   {},
-}
-
-func (c *lineCommand) check() error {
-	fields, known := lineFields[c.Command]
-	switch {
-	case c.Command == "":
-		return errors.New(`"command" is missing`)
-	case !known:
-		return fmt.Errorf("unknown command %q: use acquire, try, release, data, refuse or close", brief([]byte(c.Command)))
-	case c.ID == "" && c.Command != "close":
-		return errors.New(`"id" is missing`)
-	case len(c.ID) > maxID:
-		return fmt.Errorf(`"id" has more than %d bytes`, maxID)
-	}
-	for field, given := range map[string]bool{"lock": c.Lock != "", "wait_ms": c.WaitMS != nil, "data": c.Data != nil, "data_base64": c.Base64 != nil, "reason": c.Reason != nil, "shared": c.Shared, "slots": c.Slots != nil, "fair": c.Fair} {
-		if given && !slices.Contains(fields, field) {
-			return fmt.Errorf("the command %[2]s has no field %[1]q", field, c.Command)
-		}
-	}
-	if c.Data != nil && c.Base64 != nil {
-		return errors.New(`"data" and "data_base64" exclude each other`)
-	}
-	if c.Slots != nil && c.Shared {
-		return errors.New(`"shared" and "slots" exclude each other`)
-	}
-	for name, wrong := range map[string]bool{
-		"slots":   c.Slots != nil && (*c.Slots < 1 || *c.Slots > lease.MaxMembers),
-		"wait_ms": c.WaitMS != nil && (*c.WaitMS < 0 || *c.WaitMS > maxWaitMS),
-	} {
-		if field, _ := c.field(name); wrong {
-			value, _ := json.Marshal(field.to)
-			return fmt.Errorf("%q takes %s, not %s", name, field.takes, value)
-		}
-	}
-	if slices.Contains(fields, "lock") {
-		return leases.CheckLockName(c.Lock)
-	}
-	return nil
 }
 
 // runBatch begins what a line asks for. It waits for no store.
@@ -617,89 +372,4 @@ func (h *lineHolder) end() error {
 	}
 	h.wg.Wait()
 	return err
-}
-
-// outbox writes lines in order, and never makes the goroutine that puts them wait: the input is
-// read, and its end is seen, even if no program reads the output.
-type outbox struct {
-	failed chan struct{} // closed when the output cannot be written
-
-	mu     sync.Mutex
-	lines  []holdLine
-	wake   chan struct{} // has an element if there is something to do
-	ending bool
-	err    error
-	done   chan struct{}
-}
-
-func newOutbox(w io.Writer) *outbox {
-	o := &outbox{failed: make(chan struct{}), wake: make(chan struct{}, 1), done: make(chan struct{})}
-	go o.write(printable.JSON(w))
-	return o
-}
-
-func (o *outbox) put(line holdLine) {
-	line.Time, line.Deadline = time.Now().UTC(), line.Deadline.UTC()
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if len(o.lines) >= maxUnread {
-		o.fail(fmt.Errorf("your program has not read %d lines of the output", maxUnread))
-	}
-	if o.err == nil {
-		o.lines = append(o.lines, line)
-		o.ring()
-	}
-}
-
-func (o *outbox) ring() {
-	select {
-	case o.wake <- struct{}{}:
-	default:
-	}
-}
-
-// fail ends the output. The caller holds the mutex.
-func (o *outbox) fail(err error) {
-	if o.err == nil {
-		o.err, o.lines = err, nil
-		close(o.failed)
-		o.ring()
-	}
-}
-
-func (o *outbox) write(out *json.Encoder) {
-	defer close(o.done)
-	for range o.wake {
-		o.mu.Lock()
-		lines, ending := o.lines, o.ending || o.err != nil
-		o.lines = nil
-		o.mu.Unlock()
-		for _, line := range lines {
-			if err := out.Encode(line); err != nil {
-				o.mu.Lock()
-				o.fail(err)
-				o.mu.Unlock()
-				return
-			}
-		}
-		if ending {
-			return
-		}
-	}
-}
-
-// close waits until all lines are written, or the reader has not taken them for a time.
-func (o *outbox) close(within time.Duration) error {
-	o.mu.Lock()
-	o.ending = true
-	o.ring()
-	o.mu.Unlock()
-	select {
-	case <-o.done:
-	case <-time.After(within):
-		return fmt.Errorf("your program has not read the output for %v", within)
-	}
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.err
 }
