@@ -64,6 +64,7 @@ internal/objectname:  -
 internal/safefile:    store
 internal/sqldialect:  store store/engine internal/abandon
 internal/storeurl:    -
+internal/versionlog:  internal/fold
 internal/suitetest:   -
 
 # What the modules for AWS share. It is a module, because it needs the SDK.

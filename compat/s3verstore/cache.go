@@ -4,6 +4,8 @@ import (
 	"maps"
 	"sync"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/versionlog"
 )
 
 // cache is what a Store remembers of its registers. All of it can be forgotten: it
@@ -37,10 +39,10 @@ type sighting struct {
 
 // base is what a write needs to know of the state that it is written on.
 type base struct {
-	tip      entryID   // zero: nothing was ever written
-	snapshot snapshot  // the last accepted entry that is known to be final
-	highest  uint64    // at least the tokens of all known writes
-	at       time.Time // when this was known; zero: nothing is known
+	tip      entryID             // zero: nothing was ever written
+	snapshot versionlog.Snapshot // the last accepted entry that is known to be final
+	highest  uint64              // at least the tokens of all known writes
+	at       time.Time           // when this was known; zero: nothing is known
 }
 
 func newBase(v *view, at time.Time) base {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/fold"
+	"github.com/holdfast-go/holdfast/internal/versionlog"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -39,7 +40,7 @@ type entry struct {
 	nonce    string
 	number   uint64 // one more than that of prev; a confirmation has the number of its snapshot
 	key      string // with the prefix of the store
-	snapshot snapshot
+	snapshot versionlog.Snapshot
 	highest  uint64 // at least the tokens of this write and of all writes that its writer knew
 	life     time.Duration
 
@@ -52,14 +53,6 @@ type entry struct {
 // entryID names an accepted entry. The zero value means that no entry was written yet.
 type entryID struct {
 	nonce  string
-	number uint64
-}
-
-// snapshot names a final entry, at which evaluations of the log can begin. It has the id
-// of the version: if the server applies a PUT twice, only one of the two versions is the
-// snapshot. The zero value names no entry.
-type snapshot struct {
-	id     string
 	number uint64
 }
 
@@ -101,7 +94,7 @@ func parseVersion(v store.Version) (entryID, error) {
 // encode returns the body of the entry.
 func (e *entry) encode() ([]byte, error) {
 	h, err := json.Marshal(header{
-		Holdfast: FormatVersion, Key: e.key, Snapshot: e.snapshot.id, SnapshotN: e.snapshot.number,
+		Holdfast: FormatVersion, Key: e.key, Snapshot: e.snapshot.ID, SnapshotN: e.snapshot.Number,
 		Token: e.highest, Life: e.life.Milliseconds(),
 	})
 	if err != nil {
@@ -109,18 +102,18 @@ func (e *entry) encode() ([]byte, error) {
 	}
 	body := fold.AppendLine(nil, fold.Entry{Kind: kindHeader, Number: e.number, Nonce: e.nonce, Value: h})
 	if e.write {
-		body = fold.AppendLine(body, e.folded())
+		value := e.value
+		if value == nil {
+			value = []byte{} // nil would be a deletion
+		}
+		body = fold.AppendLine(body, fold.Entry{Kind: fold.Value, Number: e.number, Nonce: e.nonce, Prev: e.prev, Value: value, Deleted: e.deleted})
 	}
 	return body, nil
 }
 
-// folded returns the entry as package fold takes it.
-func (e *entry) folded() fold.Entry {
-	value := e.value
-	if value == nil {
-		value = []byte{} // nil would be a deletion
-	}
-	return fold.Entry{Kind: fold.Value, Number: e.number, Nonce: e.nonce, Prev: e.prev, Value: value, Deleted: e.deleted}
+// logged returns the entry of a version for an evaluation of the log.
+func (e *entry) logged(id string, old bool) versionlog.Entry {
+	return versionlog.Entry{ID: id, Nonce: e.nonce, Number: e.number, Prev: e.prev, Write: e.write, Old: old, Snapshot: e.snapshot}
 }
 
 var errForeign = errors.New("it is not an entry of a register")
@@ -141,7 +134,7 @@ func decode(body []byte) (*entry, error) {
 	}
 	e := &entry{
 		nonce: lines[0].Nonce, number: lines[0].Number, key: h.Key,
-		snapshot: snapshot{h.Snapshot, h.SnapshotN}, highest: h.Token,
+		snapshot: versionlog.Snapshot{ID: h.Snapshot, Number: h.SnapshotN}, highest: h.Token,
 	}
 	if h.Life < 0 || h.Life > math.MaxInt64/int64(time.Millisecond) || (h.Snapshot == "") != (h.SnapshotN == 0) {
 		return nil, errForeign

@@ -1,6 +1,10 @@
 package s3verstore
 
-import "time"
+import (
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/versionlog"
+)
 
 // ObjectName and KeyOf are what the names of objects are made by.
 var (
@@ -11,7 +15,7 @@ var (
 // Written is a write as an entry, for golden bodies.
 func Written(key, nonce, prev string, number uint64, snapshotID string, snapshotN, mark uint64, life time.Duration, value []byte) ([]byte, error) {
 	e := &entry{
-		nonce: nonce, number: number, key: key, snapshot: snapshot{snapshotID, snapshotN}, highest: mark, life: life,
+		nonce: nonce, number: number, key: key, snapshot: versionlog.Snapshot{ID: snapshotID, Number: snapshotN}, highest: mark, life: life,
 		write: true, prev: prev, value: value, deleted: value == nil,
 	}
 	return e.encode()
@@ -19,7 +23,7 @@ func Written(key, nonce, prev string, number uint64, snapshotID string, snapshot
 
 // Confirmed is a confirmation as an entry.
 func Confirmed(key, nonce string, snapshotID string, snapshotN, mark uint64, life time.Duration) ([]byte, error) {
-	e := &entry{nonce: nonce, number: snapshotN, key: key, snapshot: snapshot{snapshotID, snapshotN}, highest: mark, life: life}
+	e := &entry{nonce: nonce, number: snapshotN, key: key, snapshot: versionlog.Snapshot{ID: snapshotID, Number: snapshotN}, highest: mark, life: life}
 	return e.encode()
 }
 

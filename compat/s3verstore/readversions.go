@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/aws/awscall"
+	"github.com/holdfast-go/holdfast/internal/versionlog"
 	"github.com/holdfast-go/holdfast/internal/workerpool"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -78,7 +79,7 @@ func (s *Store) readVersionsOnce(ctx context.Context, r *register, why purpose, 
 	if err != nil {
 		return nil, err
 	}
-	if v.lost {
+	if v.Torn {
 		return nil, errTorn
 	}
 	if err := g.complete(ctx, v, why, try); err != nil {
@@ -101,46 +102,50 @@ type listingReader struct {
 // view reads the versions from the newest down to the snapshots of the evaluations.
 func (g *listingReader) view(ctx context.Context, judging bool) (*view, error) {
 	g.low = len(g.l.versions)
-	if err := g.readToSnapshot(ctx, named{}, true); err != nil {
+	if err := g.readToSnapshot(ctx, nil, true); err != nil {
 		return nil, err
 	}
-	var old named // nil if all entries are recent: evaluation 2 is then the same as evaluation 1
+	var old versionlog.Named
+	again := false // if all entries are recent, evaluation 2 is the same as evaluation 1
 	if judging {
 		for _, v := range g.l.versions {
 			if k, ok := g.seenBefore[v.id]; ok && g.old(k) {
-				if old == nil {
-					old = named{}
-				}
-				old.add(k.entry)
-			}
-		}
-		if old != nil {
-			if err := g.readToSnapshot(ctx, old, false); err != nil {
-				return nil, err
+				again = true
+				old.Add(k.entry.snapshot)
 			}
 		}
 	}
-	v := g.folded(old)
-	if (v.lost || v.missing) && g.low > 0 {
+	if again {
+		if err := g.readToSnapshot(ctx, old, false); err != nil {
+			return nil, err
+		}
+	}
+	v := g.evaluated(again, old)
+	if (v.Torn || v.missing) && g.low > 0 {
 		// The older versions may contain the missing entry, or a snapshot which shows that
 		// the missing entry was superseded.
 		if err := g.readTo(ctx, 0); err != nil {
 			return nil, err
 		}
-		v = g.folded(old)
+		v = g.evaluated(again, old)
 	}
 	return v, nil
 }
 
-// folded evaluates the log of the versions that were read.
-func (g *listingReader) folded(old named) *view {
+// evaluated evaluates the log of the versions that were read, and again from the old snapshots.
+func (g *listingReader) evaluated(again bool, old versionlog.Named) *view {
 	v := &view{older: g.l.versions[:g.low]}
+	var entries []versionlog.Entry
 	for _, w := range g.l.versions[g.low:] {
 		k := g.seenBefore[w.id]
-		v.entries = append(v.entries, orderedEntry{k.entry, w, k.first, g.old(k)})
+		v.entries = append(v.entries, orderedEntry{k.entry, w, k.first})
+		entries = append(entries, k.logged(w.id, g.old(k)))
 	}
-	v.evaluateAll(old)
-	v.missing, v.known = g.missing(v.most)
+	v.View = versionlog.Evaluate(entries, g.l.ids()[:g.low])
+	if again {
+		v.EvaluateOld(old)
+	}
+	v.missing, v.known = g.missing(v.Most)
 	return v
 }
 
@@ -152,7 +157,7 @@ func (g *listingReader) old(k sighting) bool {
 
 // readToSnapshot reads the versions down to the newest snapshot of n, or all versions if
 // none is listed. With all, each entry that was read adds its snapshot to n.
-func (g *listingReader) readToSnapshot(ctx context.Context, n named, all bool) error {
+func (g *listingReader) readToSnapshot(ctx context.Context, n versionlog.Named, all bool) error {
 	versions := g.l.versions
 	for i := len(versions) - 1; i >= 0; i-- {
 		if err := g.readTo(ctx, i); err != nil {
@@ -160,9 +165,9 @@ func (g *listingReader) readToSnapshot(ctx context.Context, n named, all bool) e
 		}
 		e := g.seenBefore[versions[i].id].entry
 		if all {
-			n.add(e)
+			n.Add(e.snapshot)
 		}
-		if _, ok := n[versions[i].id]; ok && e.write {
+		if e.write && n.Has(versions[i].id) {
 			return nil
 		}
 	}
@@ -257,7 +262,7 @@ func (g *listingReader) missing(most uint64) (missing bool, known uint64) {
 		listed[w.id] = true
 	}
 	for id, k := range g.seenBefore {
-		known = max(known, k.entry.snapshot.number)
+		known = max(known, k.entry.snapshot.Number)
 		missing = missing || !listed[id] && k.number > most
 	}
 	return missing, known
@@ -269,7 +274,7 @@ func (g *listingReader) missing(most uint64) (missing bool, known uint64) {
 func (g *listingReader) complete(ctx context.Context, v *view, why purpose, try int) error {
 	if len(g.l.versions) > 0 {
 		// After some tries, this is no error: another client removed rejected entries.
-		if v.missing && (v.most < v.known || try < 3) {
+		if v.missing && (v.Most < v.known || try < 3) {
 			return errTorn
 		}
 		return nil

@@ -14,6 +14,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/aws/awscall"
 	"github.com/holdfast-go/holdfast/internal/backoff"
 	"github.com/holdfast-go/holdfast/internal/sysclock"
+	"github.com/holdfast-go/holdfast/internal/versionlog"
 	"github.com/holdfast-go/holdfast/internal/workerpool"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -184,7 +185,7 @@ func (s *Store) resolveWrite(ctx context.Context, r *register, e *entry, prev st
 	if err := s.verdict(r, v, e, prev); err != nil {
 		return err
 	}
-	made := v.in(v.chain, e.nonce).asSnapshot()
+	made := v.at(v.Accepted(e.nonce)).asSnapshot()
 	if confirm {
 		if err := s.confirm(ctx, r, e, made, watch); err != nil {
 			return store.MarkUnknown(fmt.Errorf("the write was applied, but this client could not confirm it in time: %w", err))
@@ -198,19 +199,14 @@ func (s *Store) resolveWrite(ctx context.Context, r *register, e *entry, prev st
 // never be accepted, and otherwise an unknown outcome. PROOF.md lists the cases. prev is
 // the state that the caller asked for.
 func (s *Store) verdict(r *register, v *view, e *entry, prev store.Version) error {
-	at := v.find(e.nonce)
-	now, old := v.in(v.chain, e.nonce) != nil, v.in(v.oldChain, e.nonce) != nil
-	switch {
-	case now && old && v.acceptedWithoutRecent(e.nonce):
+	switch v.Outcome(e.nonce) {
+	case versionlog.Applied:
 		return nil
-	case now && old:
+	case versionlog.Duplicated:
 		return store.MarkUnknown(errors.New("the server applied a PUT twice, and one of the two versions became visible less than settle_delay ago; so this client cannot know whether the write was applied"))
-	case at < 0 || at < v.snapshot || v.snapshot >= 0 && e.number < v.entries[v.snapshot].number:
-		// An evaluation does not read entries that are earlier in the log than the snapshot.
-		// An entry with a lower number than the snapshot may be a rejected duplicate: the
-		// other duplicate may have been accepted earlier in the log, and then removed.
+	case versionlog.NotListed, versionlog.BeforeSnapshot, versionlog.BelowSnapshot:
 		return store.MarkUnknown(errors.New("other clients wrote too often after the PUT, so this client cannot know whether the write was applied"))
-	case now || old:
+	case versionlog.Disputed:
 		s.o.Logger.Warn("other clients wrote before the state was final; a PUT may have taken effect later than put_lifetime", "object", r.object, "life", s.o.PutLifetime)
 		return store.MarkUnknown(errors.New("during this write, other clients wrote before the state was final"))
 	}
@@ -228,7 +224,7 @@ func (s *Store) verdict(r *register, v *view, e *entry, prev store.Version) erro
 // server must answer within L after the beginning of the listing in which the entry was
 // accepted. If a confirmation fails, confirm sends it again until this time. After this
 // time, another client may have confirmed another entry.
-func (s *Store) confirm(ctx context.Context, r *register, e *entry, made snapshot, watch sysclock.Reading) error {
+func (s *Store) confirm(ctx context.Context, r *register, e *entry, made versionlog.Snapshot, watch sysclock.Reading) error {
 	for try := 1; ; try++ {
 		err := s.send(ctx, r, &entry{
 			nonce: rand.Text(), number: e.number, key: e.key, snapshot: made, highest: e.highest, life: s.o.PutLifetime,
@@ -248,11 +244,11 @@ func (s *Store) confirm(ctx context.Context, r *register, e *entry, made snapsho
 // clean removes the superseded versions of an evaluation, if there are at least cleanAt of
 // them. If the removal fails, the write does not fail.
 func (s *Store) clean(ctx context.Context, r *register, v *view) {
-	if s.o.KeepAllVersions || v.sure < 0 || ctx.Err() != nil {
+	if s.o.KeepAllVersions || v.Sure < 0 || ctx.Err() != nil {
 		return
 	}
-	ids := v.garbage()
-	older := r.candidates(v.older, v.removable)
+	ids := v.Garbage()
+	older := r.candidates(v.older, v.Removable)
 	if len(ids)+len(older) < cleanAt {
 		return
 	}
@@ -261,7 +257,7 @@ func (s *Store) clean(ctx context.Context, r *register, v *view) {
 	// Reading gets half of the time, so that time remains to remove the versions. Otherwise a
 	// program that makes a new Store for each call might never remove a version.
 	reading, stop := context.WithTimeout(ctx, cleanTime/2)
-	ids = append(ids, s.removableIDs(reading, r, older, v.removable)...)
+	ids = append(ids, s.removableIDs(reading, r, older, v.Removable)...)
 	stop()
 	if failed, err := s.versions.Remove(ctx, r.object, ids); err != nil {
 		s.o.Logger.Warn("superseded versions could not be removed", "object", r.object, "versions", failed, "error", err)

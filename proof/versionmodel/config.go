@@ -43,24 +43,17 @@ type Config struct {
 	// With Reuse, a client may write over its own last write without a new listing.
 	Reuse bool
 
-	// The controls. Each control breaks one rule of the protocol.
-	ShortSettle     bool // a pause may end before an earlier PUT has taken effect or can no longer do so
-	DeleteOwn       bool // a writer whose PUT was too slow removes its entry
-	NoSnapshots     bool // no entry names a snapshot; clients remove all superseded entries
-	EagerGet        bool // a Get returns the first state that it sees
-	OwnGet          bool // a Get returns a state only if its entry is not recent
-	Adopt           bool // a writer that got no reply reads the register, and accepts its own entry there
-	NoConfirm       bool // a write is acknowledged without a confirmation
-	NoOld           bool // clients use a snapshot as soon as they see it
-	EagerSnapshot   bool // an entry names the last entry that its writer saw as a snapshot, even if that entry is not final
-	LateConfirm     bool // a confirmation is valid even if its answer comes too late
-	Again           bool // a writer whose confirmation was too late decides and confirms again
-	HighToo         bool // clients remove entries before the snapshot, even with a higher number than the snapshot
-	NoGap           bool // a listing is not torn if it lacks an entry that another entry follows
-	RecentDuplicate bool // a recent duplicate can be accepted
-	AnySnapshot     bool // if only recent entries name snapshots, clients remove entries before the newest snapshot
-	LowConflict     bool // an entry with a lower number than the snapshot can be a conflict
-	HastyClean      bool // clients remove entries before a snapshot that only recent entries name
+	// The controls. Each control breaks one rule of the protocol. The rules of an evaluation are in package
+	// versionlog; the mutants of that package break them.
+	ShortSettle   bool // a pause may end before an earlier PUT has taken effect or can no longer do so
+	DeleteOwn     bool // a writer whose PUT was too slow removes its entry
+	NoSnapshots   bool // no entry names a snapshot; clients remove all superseded entries
+	Adopt         bool // a writer that got no reply reads the register, and accepts its own entry there
+	NoConfirm     bool // a write is acknowledged without a confirmation
+	EagerSnapshot bool // an entry names the last entry that its writer saw as a snapshot, even if that entry is not final
+	LateConfirm   bool // a confirmation is valid even if its answer comes too late
+	Again         bool // a writer whose confirmation was too late decides and confirms again
+	HastyClean    bool // clients remove entries before a snapshot that only recent entries name, also after a listing that took too long
 }
 
 // clients returns how many clients take part.

@@ -133,19 +133,19 @@ func (m *Config) broken(s *state) string {
 	if holders > 1 {
 		return "two clients believe that they hold the lock"
 	}
-	all := s.visible()
-	v := m.look(s, 0, all)
-	if v.lost {
+	v := m.look(s, 0, s.visible())
+	if v.Torn {
 		return "what others build on is missing"
 	}
 	if m.Broken && m.Lease && m.NoConfirm {
 		return ""
 	}
-	if !s.follows(v.tip, s.certain) {
+	tip := v.of(v.Tip())
+	if !s.follows(tip, s.certain) {
 		return "what was certain is lost"
 	}
 	if !m.Broken {
-		for i := s.first(v.tip); i != 0; i = s.entries[i].prev {
+		for i := s.first(tip); i != 0; i = s.entries[i].prev {
 			if s.refused.has(i) {
 				return "a write took effect that was reported as not applied"
 			}

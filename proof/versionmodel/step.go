@@ -1,5 +1,7 @@
 package versionmodel
 
+import "github.com/holdfast-go/holdfast/internal/versionlog"
+
 // move is one step of the system, for the trace of a violation.
 type move struct {
 	what   string
@@ -167,7 +169,7 @@ func (b *brancher) begin(c uint8) {
 		b.do("begins a Get", c, 0, func(s *state) string {
 			s.clients[c].left++
 			s.clients[c].since = s.certain
-			s.clients[c].place = s.entries[b.m.look(s, c, s.visible()).tip].order
+			s.clients[c].place = s.entries[b.m.tip(s, c)].order
 			return b.list(s, c, toRead)
 		})
 	}
@@ -225,7 +227,7 @@ func (b *brancher) secondPage(s *state, c uint8) string {
 func (b *brancher) listed(s *state, c uint8, listed set) string {
 	m, cl := b.m, &s.clients[c]
 	v := m.look(s, c, listed)
-	if v.lost {
+	if v.Torn {
 		if m.Page == 0 {
 			return "what others build on is not listed"
 		}
@@ -234,7 +236,7 @@ func (b *brancher) listed(s *state, c uint8, listed set) string {
 	}
 	cl.seen |= listed
 	if m.Clean {
-		cl.removable |= m.removable(s, c, v) // it can be under way for any time
+		cl.removable |= v.removable() // it can be under way for any time
 	}
 	for i := uint8(1); i <= s.n; i++ {
 		if listed.has(i) {
@@ -243,12 +245,12 @@ func (b *brancher) listed(s *state, c uint8, listed set) string {
 	}
 	switch cl.purpose {
 	case toWrite:
-		cl.base, cl.snapshot, cl.step = s.first(v.tip), v.certain, ready
+		cl.base, cl.snapshot, cl.step = s.first(v.of(v.Tip())), v.of(v.Settled()), ready
 		if m.NoSnapshots {
 			cl.snapshot = 0
 		}
 		if m.EagerSnapshot {
-			cl.snapshot = v.tip
+			cl.snapshot = v.of(v.Tip())
 		}
 		if m.Lease {
 			b.lookAtLock(s, c)
@@ -256,23 +258,23 @@ func (b *brancher) listed(s *state, c uint8, listed set) string {
 	case toResolve:
 		return b.resolve(s, c, v)
 	case toRead:
-		if v.tip == v.final || v.tip == 0 || m.EagerGet {
-			return b.answer(s, c, v.tip)
+		if v.Tip() == v.Final() {
+			return b.answer(s, c, v.of(v.Tip()))
 		}
 		b.count("Get waits")
 		b.m.beginPause(s, c)
 		cl.step, cl.purpose = waiting, toReadAgain
 	case toReadAgain:
-		return b.answer(s, c, v.final)
+		return b.answer(s, c, v.of(v.Final()))
 	case toTakeOver:
-		if cl.base != s.first(v.tip) {
+		if cl.base != s.first(v.of(v.Tip())) {
 			return b.finish(s, c)
 		}
-		cl.snapshot = v.certain
+		cl.snapshot = v.of(v.Settled())
 		cl.step, cl.write, cl.token = ready, acquire, cl.floor+1
 	case toAdopt:
-		if made := v.chain & s.copies(cl.own); made != 0 {
-			cl.made = s.newestOf(made)
+		if made := v.Accepted(name(s.first(cl.own))); made >= 0 {
+			cl.made = v.of(made)
 			b.count("adopted")
 			return b.acknowledge(s, c)
 		}
@@ -293,8 +295,8 @@ func (b *brancher) answer(s *state, c uint8, found uint8) string {
 	}
 	// Other writes may have had a conflict because of the state that was visible when the
 	// Get began. So the Get must return the entries that were accepted up to that position.
-	if v := b.m.look(s, c, s.visible()); !v.lost {
-		if shown := s.newestOf(v.chain & s.upTo(cl.place)); !s.follows(found, shown) {
+	if v := b.m.look(s, c, s.visible()); !v.Torn {
+		if shown := s.newestOf(v.set(v.Chain) & s.upTo(cl.place)); !s.follows(found, shown) {
 			return "a Get returned less than what was shown before it began"
 		}
 	}
@@ -394,65 +396,38 @@ func (s *state) shown(i uint8) bool {
 func (b *brancher) resolve(s *state, c uint8, v view) string {
 	m, cl := b.m, &s.clients[c]
 	own := cl.own
-	copies := v.listed & s.copies(own)
-	switch {
-	case copies == 0:
+	nonce := name(s.first(own))
+	switch v.Outcome(nonce) {
+	case versionlog.NotListed:
 		b.count("own entry not listed")
 		return b.finish(s, c)
-	case s.entries[s.newestOf(copies)].order < s.entries[v.snapshot].order:
+	case versionlog.BeforeSnapshot:
 		b.count("older than the snapshot")
 		return b.finish(s, c)
-	case v.chain&copies == 0 && v.oldChain&copies == 0 && !m.LowConflict && s.number(own) < s.number(v.snapshot):
+	case versionlog.BelowSnapshot:
 		b.count("lower than the snapshot")
 		return b.finish(s, c)
-	case v.chain&copies == 0 && v.oldChain&copies == 0:
+	case versionlog.Rejected:
 		b.count("conflict")
 		s.refused = s.refused.with(own)
 		if cl.write == renew {
 			cl.holds = false
 		}
 		return b.finish(s, c)
-	case v.chain&copies == 0 || v.oldChain&copies == 0:
+	case versionlog.Disputed:
 		b.count("evaluations disagree")
 		return b.finish(s, c)
+	case versionlog.Duplicated:
+		b.count("accepted by another duplicate only")
+		return b.finish(s, c)
 	}
-	cl.made = s.newestOf(v.chain & copies)
-	if young := s.youngCopies(v.listed, cl.settled); !m.RecentDuplicate && young != 0 {
-		// It must be accepted without the recent duplicates.
-		b.count("another duplicate is listed")
-		if s.without(v.listed, young, v.snapshot)&copies == 0 || s.without(v.listed, young, v.oldSnapshot)&copies == 0 {
-			b.count("accepted by another duplicate only")
-			return b.finish(s, c)
-		}
-	}
+	cl.made = v.of(v.Accepted(nonce))
 	if m.NoConfirm || m.NoSnapshots || cl.write == renew {
 		return b.acknowledge(s, c)
 	}
 	cl.mark = s.add(entry{phase: flying, mark: true, snapshot: cl.made, by: c, floor: s.entries[own].floor})
 	cl.step = marking // timed since the listing, as cl.slow is
 	return ""
-}
-
-// youngCopies returns the listed duplicates that are recent.
-func (s *state) youngCopies(listed, settled set) (young set) {
-	for i := uint8(1); i <= s.n; i++ {
-		if listed.has(i) && !settled.has(i) && listed&s.copies(i) != one(i) {
-			young = young.with(i)
-		}
-	}
-	return young
-}
-
-// without repeats an evaluation from a snapshot without the young duplicates that were
-// accepted, and returns the accepted entries. If the repetition accepts other young
-// duplicates, without returns nothing.
-func (s *state) without(listed, young set, snapshot uint8) set {
-	chain, _ := s.evaluate(listed, snapshot)
-	chain, _ = s.evaluate(listed&^(chain&young), snapshot)
-	if chain &= listed; chain&young&^one(snapshot) != 0 {
-		return 0
-	}
-	return chain &^ young
 }
 
 // marking waits for the reply to a confirmation.
