@@ -93,7 +93,7 @@ var (
 
 	// ErrTokenInFuture: the token of a lock is above the Unix time in microseconds by this
 	// machine's clock. So [Client.Sweep] does not remove the lock.
-	ErrTokenInFuture = store.NewError("the token is above the Unix time in microseconds", store.NotApplied)
+	ErrTokenInFuture = lockrec.ErrTokenInFuture
 
 	// ErrUnresolved: the client could not find out whether a write was applied.
 	ErrUnresolved = cell.ErrUnresolved

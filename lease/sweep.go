@@ -84,15 +84,11 @@ func (c *Client) Sweep(ctx context.Context, o *SweepOptions) (int, error) {
 		if err != nil && !errors.Is(err, store.ErrCorrupt) {
 			return 0, err
 		}
-		now := c.space.Clock.Wall()
-		old := err == nil && s.Rec != nil && s.Rec.State == Free && !s.Rec.NotBefore.After(now) && now.Sub(s.Rec.Renewed) >= o.OlderThan
-		if old && s.Rec.Run != nil && s.Rec.Run.PeriodEnd.After(now) {
-			old = false // the record says that the job has run in this period
+		unused := false
+		if err == nil {
+			unused, err = lockrec.Unused(s.Rec, c.space.Clock.Wall(), o.OlderThan)
 		}
-		if old && s.Rec.Token >= lockrec.FirstToken(now) {
-			old, err = false, fmt.Errorf("lock %q: %w: Sweep keeps the record with token %d", name, ErrTokenInFuture, s.Rec.Token)
-		}
-		if !old {
+		if !unused {
 			o.tell(name, false, err)
 			continue
 		}

@@ -15,6 +15,7 @@ var (
 	ErrFull          = store.NewError("no room for another holder", store.NotApplied, store.ErrPermanent)
 	ErrWrongKind     = store.NewError("the lock has another kind", store.NotApplied, store.ErrPermanent)
 	ErrSlotCount     = store.NewError("the semaphore has another number of slots", store.NotApplied, store.ErrPermanent)
+	ErrTokenInFuture = store.NewError("the token is above the Unix time in microseconds", store.NotApplied)
 	ErrInvalidTicket = store.NewError("invalid ticket", store.NotApplied, store.ErrPermanent)
 )
 

@@ -140,3 +140,21 @@ func Break(r *Record, token uint64, now bool, age time.Duration) (*Record, error
 	next.HolderWriteAge = holderWriteAge(r, age)
 	return &next, nil
 }
+
+// Unused reports whether a sweep may remove the record r of a lock at the time now. The holder has freed
+// the lock at least age ago. The record of a broken lock stays, because its holder may still trust the
+// lease. The next interval may have to pass, or the job may have run in the present period: then the
+// record stays, too, because it is the only place that says so.
+//
+// A client that finds no record begins with [FirstToken]. So the record also stays if its token is not
+// below FirstToken now: otherwise a later grant could get a lower token. Then the error matches
+// [ErrTokenInFuture].
+func Unused(r *Record, now time.Time, age time.Duration) (bool, error) {
+	switch {
+	case r == nil, r.State != Free, now.Sub(r.Renewed) < age, r.NotBefore.After(now), r.Run != nil && r.Run.PeriodEnd.After(now):
+		return false, nil
+	case r.Token >= FirstToken(now):
+		return false, fmt.Errorf("lock %q: %w: Sweep keeps the record with token %d", r.Name, ErrTokenInFuture, r.Token)
+	}
+	return true, nil
+}

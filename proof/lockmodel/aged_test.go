@@ -13,6 +13,7 @@ var (
 	evenBreaks   = lockmodel.Config{TTL: [2]int{2, 2}, Attempts: 1, Flight: 1, Break: true}
 	presentWorld = lockmodel.Config{TTL: [2]int{2, 2}, Attempts: 1, Flight: 1, Break: true, Crash: true, Presence: true}
 	agedWorld    = lockmodel.Config{TTL: [2]int{2, 2}, Attempts: 1, Flight: 1, Break: true, Age: true}
+	sweepWorld   = lockmodel.Config{TTL: [2]int{2, 2}, Attempts: 1, Flight: 2, Sweep: true}
 	lateAge      = lockmodel.Config{TTL: [2]int{2, 2}, Attempts: 1, Flight: 2, Break: true, Age: true}
 )
 
@@ -21,6 +22,10 @@ var (
 func TestBreakOfTheDead(t *testing.T) {
 	visitAtLength(t, presentWorld, 2_000_000, lockmodel.TookDeadBroken, lockmodel.WatchOutlastsBreak, lockmodel.FreedBroken, lockmodel.RetakenBroken)
 }
+
+// TestSweep visits all states of a world in which a program removes records that are not in use. A
+// removal may be applied at any later time.
+func TestSweep(t *testing.T) { visit(t, sweepWorld, 10_000, 100_000, lockmodel.Swept) }
 
 // TestBreakAndAge visits all states of a world in which waiters and breakers get the age of a
 // version from the store's clock. A breaker may be stopped for any time between that and its write.

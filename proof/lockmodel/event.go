@@ -63,6 +63,8 @@ const (
 	ResolvedByHolderNonce
 	WatchOutlastsRequest
 
+	Swept
+
 	eventCount
 )
 
@@ -121,6 +123,8 @@ var eventTexts = [eventCount]string{
 	RenewedOverRequest:    "a holder whose write conflicts with a request to yield renews over it",
 	ResolvedByHolderNonce: "the mark in a request to yield shows that a write of unknown outcome was applied",
 	WatchOutlastsRequest:  "a waiter continues its watch of the write that a request to yield replaced",
+
+	Swept: "the removal of a record is applied",
 }
 
 // Events returns the events of a world without tickets and presence.
@@ -130,7 +134,7 @@ func Events() []Event { return explore.Between(Event(0), Detached) }
 func TicketEvents() []Event { return explore.Between(Detached, TookDeadBroken) }
 
 // YieldEvents returns the additional events of worlds with requests to yield.
-func YieldEvents() []Event { return explore.Between(YieldRequested, eventCount) }
+func YieldEvents() []Event { return explore.Between(YieldRequested, Swept) }
 
 // String describes the event.
 func (e Event) String() string { return eventTexts[e] }

@@ -34,6 +34,9 @@ type Config struct {
 	// YieldRequest lets other clients request the holder to yield, repeatedly.
 	YieldRequest bool
 
+	// Sweep lets a program remove the record of a lock that is not in use.
+	Sweep bool
+
 	// With Age, the store reports the age of a version by its own clock. Then there are no breaks
 	// with --now, because the age does not matter for them.
 	Age bool
@@ -204,6 +207,9 @@ func (w *world) apply(i int) {
 	w.reg = r.rec
 	w.usedUp(&r)
 	switch r.what {
+	case toSweep:
+		w.was = record{}
+		return
 	case toBreak:
 		w.was = record{ver: old.lastWrite(), kind: old.kind, owner: old.owner, pres: old.pres}
 		return
@@ -259,6 +265,8 @@ func (w *world) checkApply(r *request, old *record) {
 		}
 	case toAsk:
 		w.Note(YieldRequested)
+	case toSweep:
+		w.Note(Swept)
 	case toBreak:
 		if r.rec.tok <= old.tok {
 			w.Fail(TokenRises)
@@ -311,6 +319,18 @@ func (w *world) sendBreak(kind uint8) bool {
 	}
 	rec.tok++
 	explore.Put(w.flight[:], &w.n, request{rec: rec, pred: w.reg.ver, by: operator, what: toBreak})
+	return true
+}
+
+// sendSweep sends the removal of the record that a program saw, if the record is not in use. The program
+// has raised the token floor before. So the next grant finds the token of the removed record.
+func (w *world) sendSweep() bool {
+	unused, _ := lockrec.Unused(w.reg.full(), time.UnixMicro(1<<20), time.Hour)
+	if !unused || w.reg.kind == absent || int(w.n) == w.Flight || slices.ContainsFunc(w.flight[:w.n], func(r request) bool { return r.what == toSweep }) {
+		return false
+	}
+	rec := record{ver: freshVersion, kind: absent, tok: w.reg.tok}
+	explore.Put(w.flight[:], &w.n, request{rec: rec, pred: w.reg.ver, by: operator, what: toSweep})
 	return true
 }
 

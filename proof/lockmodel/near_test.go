@@ -12,7 +12,7 @@ import (
 // mutant of the rules of a record.
 func TestNear(t *testing.T) {
 	for name, c := range map[string]lockmodel.Config{
-		"plain": plainWorld, "break": breakWorld, "presence": presentWorld, "age": agedWorld, "request": askWorld, "ticket": ticketWorld,
+		"plain": plainWorld, "break": breakWorld, "presence": presentWorld, "age": agedWorld, "request": askWorld, "ticket": ticketWorld, "sweep": {Attempts: 1, Flight: 1, Break: true, Sweep: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := lockmodel.Options{Probe: 64, MaxStates: 60_000}
@@ -142,6 +142,16 @@ func TestMutants(t *testing.T) {
 			"	case r.State != Held || r.Grant != grant:\n",
 			"	case r.State != Held || r.Grant != grant || r.HolderNonce != \"\":\n",
 			"TestNear/request"},
+
+		// Whether a record may be removed.
+		{"a sweep removes the record of a held lock", write,
+			"case r == nil, r.State != Free,",
+			"case r == nil, r.State == Revoked,",
+			"TestSweep"},
+		{"a sweep removes the record of a broken lock", write,
+			"case r == nil, r.State != Free,",
+			"case r == nil, r.State == Held,",
+			"TestNear/sweep"},
 
 		// Whether a ticket may be used.
 		{"a ticket is good for any state of its grant", ticket,

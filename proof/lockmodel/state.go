@@ -62,9 +62,10 @@ const (
 	toAttach
 	toExtend
 	toAsk
+	toSweep
 )
 
-// operator is the value of request.by for the operator, who breaks locks.
+// operator is the value of request.by for the operator, who breaks locks and removes records.
 const operator = 2
 
 // request is a write that was sent and that the store may still apply, now or at

@@ -33,6 +33,7 @@ const (
 	opUse
 	opSendTicket
 	opLeave
+	opSweep
 )
 
 // step names what happened, for the trace. raised is by how much the largest token rose.
@@ -59,6 +60,9 @@ func (m *machine) Expand(x *steps) {
 	}
 	if m.YieldRequest {
 		x.Try(step{op: opAskHolder}, func(w *world) bool { return w.sendAsk() })
+	}
+	if m.Sweep {
+		x.Try(step{op: opSweep}, func(w *world) bool { return w.sendSweep() })
 	}
 	m.ticks(x)
 }

@@ -29,7 +29,7 @@ func name[T int | uint8](c T) string { return [3]string{"A", "B", "the operator"
 
 func (t *tracer) tok(v uint8) int { return t.token + int(v) - explore.TopToken }
 
-var purposes = [...]string{toAcquire: "acquire", toRenew: "renewal", toRelease: "release", toGiveUp: "give-up", toBreak: "break", toAttach: "attach", toExtend: "renewal of a ticket", toAsk: "request to yield"}
+var purposes = [...]string{toAcquire: "acquire", toRenew: "renewal", toRelease: "release", toGiveUp: "give-up", toBreak: "break", toAttach: "attach", toExtend: "renewal of a ticket", toAsk: "request to yield", toSweep: "removal"}
 
 // describe describes one step. The state is still the one before it.
 func (t *tracer) describe(e *edge) string {
@@ -101,6 +101,8 @@ func (t *tracer) describeWorld(e *edge) string {
 		return "the operator sends a break"
 	case opBreakNow:
 		return "the operator sends a break with --now"
+	case opSweep:
+		return "a program sends the removal of the record"
 	case opAskHolder:
 		return "another client sends a request to yield"
 	}

@@ -34,10 +34,10 @@ func Detach(ctx context.Context, h *holding.Holder, g *belief.Grant) (Ticket, er
 	left, done := g.Detach(ctx)
 	defer done()
 	t := Ticket{Name: h.Name, Token: g.Token(), Grant: g.ID(), TTL: left.Base.Rec.TTL}
-	moveTicket(&t, clock, left.Base, left.Sent)
+	moveTicket(&t, left.Base.Version, sentWrite(clock, lockrec.HolderNonce(left.Base.Rec), left.Sent))
 	open := left.Open
 	for _, s := range open[max(0, len(open)-maxAnnounced):] { // the last ones
-		announceWrite(&t, clock, s.Rec.Nonce, s.At)
+		t.PendingWrites = append(t.PendingWrites, sentWrite(clock, s.Rec.Nonce, s.At))
 	}
 	if !left.Idle || left.Settled && left.Base.Rec.Presence == "" {
 		return t, nil
@@ -158,18 +158,15 @@ func begin(ctx context.Context, of *cell.Cell, t Ticket, next func(*lockrec.Reco
 
 // check checks what can be checked of a ticket alone.
 func check(t *Ticket, set *cell.Settings) error {
-	bad := func(format string, args ...any) error {
-		return fmt.Errorf("%w: lock %q: %s", lockrec.ErrInvalidTicket, t.Name, fmt.Sprintf(format, args...))
-	}
 	switch {
 	case t.Grant == "" || t.Token == 0 || t.Version == "" || t.Nonce == "":
-		return bad("the ticket is empty")
+		return fmt.Errorf("%w: lock %q: the ticket is empty", lockrec.ErrInvalidTicket, t.Name)
 	case len(t.PendingWrites) > maxAnnounced:
-		return bad("the ticket announces %d writes, at most %d are allowed", len(t.PendingWrites), maxAnnounced)
+		return fmt.Errorf("%w: lock %q: the ticket announces %d writes, at most %d are allowed", lockrec.ErrInvalidTicket, t.Name, len(t.PendingWrites), maxAnnounced)
 	case t.TTL != set.TTL:
 		return fmt.Errorf("%w: the ticket has a TTL of %v, but the client has a TTL of %v", store.ErrInvalid, t.TTL, set.TTL)
 	case slices.ContainsFunc(t.PendingWrites, func(a lockrec.PendingWrite) bool { return a.Nonce == "" }):
-		return bad("the ticket announces a write without a nonce")
+		return fmt.Errorf("%w: lock %q: the ticket announces a write without a nonce", lockrec.ErrInvalidTicket, t.Name)
 	}
 	return nil
 }
@@ -193,8 +190,7 @@ func (u *use) found(now *cell.Seen) error {
 	case write >= 0 && u.cell.Space.Set.Traits.Delayed():
 		return fmt.Errorf("lock %q: %w: this store cannot resolve a write of unknown outcome; the lease ends when its TTL has passed", t.Name, cell.ErrUnresolved)
 	case write >= 0:
-		a := t.PendingWrites[write]
-		t.Nonce, t.Sent, t.Epoch, t.SentBoot = a.Nonce, a.Sent, a.Epoch, a.SentBoot
+		moveTicket(t, now.Version, t.PendingWrites[write])
 	}
 	if now.Version != t.Version {
 		t.Version, t.PendingWrites = now.Version, nil
@@ -232,17 +228,9 @@ func (u *use) left() time.Duration {
 	return u.cell.Space.Set.Trust() - most
 }
 
-// moveTicket makes t the ticket of a state that was sent at a time.
-func moveTicket(t *Ticket, c *cell.Clock, s *cell.Seen, at time.Duration) {
-	t.Version, t.Nonce, t.PendingWrites = s.Version, lockrec.HolderNonce(s.Rec), nil
-	t.Sent, t.Epoch, t.SentBoot = instant(c, at)
-}
-
-// announceWrite adds a write over the ticket's version.
-func announceWrite(t *Ticket, c *cell.Clock, nonce string, at time.Duration) {
-	a := lockrec.PendingWrite{Nonce: nonce}
-	a.Sent, a.Epoch, a.SentBoot = instant(c, at)
-	t.PendingWrites = append(t.PendingWrites, a)
+// moveTicket makes t the ticket of the version that a write has made.
+func moveTicket(t *Ticket, v store.Version, w lockrec.PendingWrite) {
+	t.Version, t.Nonce, t.Sent, t.Epoch, t.SentBoot, t.PendingWrites = v, w.Nonce, w.Sent, w.Epoch, w.SentBoot, nil
 }
 
 // retractWrite takes a write back that is certainly not applied.
@@ -250,16 +238,17 @@ func retractWrite(t *Ticket, nonce string) {
 	t.PendingWrites = slices.DeleteFunc(t.PendingWrites, func(a lockrec.PendingWrite) bool { return a.Nonce == nonce })
 }
 
-// instant gives a time of this client's clock for other processes.
-func instant(c *cell.Clock, at time.Duration) (wall time.Time, epoch string, boottime time.Duration) {
+// sentWrite describes a write of this client for other processes.
+func sentWrite(c *cell.Clock, nonce string, at time.Duration) lockrec.PendingWrite {
 	// In this order: a process that is stopped in between makes the time earlier.
-	wall = c.Wall()
+	wall := c.Wall()
 	boot, ok := sysclock.Boottime()
 	ago := c.SinceStart() - at
+	w := lockrec.PendingWrite{Nonce: nonce, Sent: wall.Add(-ago)}
 	if ok {
-		epoch, boottime = sysclock.Epoch(), boot-ago
+		w.Epoch, w.SentBoot = sysclock.Epoch(), boot-ago
 	}
-	return wall.Add(-ago), epoch, boottime
+	return w
 }
 
 func (u *use) lost(reason error) *belief.LostError {
@@ -276,7 +265,7 @@ func (u *use) write(ctx context.Context) error {
 	c := u.cell.Space
 	ctx, cancel := context.WithTimeout(ctx, cell.MaxDuration)
 	defer cancel()
-	t := u.over()
+	t := u.cell.OverGrant(u.base)
 	var rec lockrec.Record
 	for pause := c.ResolveBackoff(); ; {
 		left, again := u.left(), false
@@ -289,7 +278,7 @@ func (u *use) write(ctx context.Context) error {
 			rec.Nonce, rec.Linger = rand.Text(), 0 // the handle that kept it has left it
 			u.next(&rec)
 			at = c.Clock.SinceStart()
-			announceWrite(&u.t, c.Clock, rec.Nonce, at)
+			u.t.PendingWrites = append(u.t.PendingWrites, sentWrite(c.Clock, rec.Nonce, at))
 			if err := u.tell(); err != nil {
 				retractWrite(&u.t, rec.Nonce)
 				return err
@@ -314,23 +303,16 @@ func (u *use) write(ctx context.Context) error {
 			u.base = f.Now
 			if f.Resolution == store.ResolutionApplied {
 				u.at, u.firm = f.Try.At, f.Durable
-				moveTicket(&u.t, c.Clock, f.Now, u.at)
+				moveTicket(&u.t, f.Now.Version, sentWrite(c.Clock, lockrec.HolderNonce(f.Now.Rec), u.at))
 				return nil
 			}
-			t = u.over() // a write that an earlier use of the ticket announced came first
+			t = u.cell.OverGrant(u.base) // a write that an earlier use of the ticket announced came first
 			continue
 		}
 		if err := u.pause(ctx, pause, f); err != nil {
 			return err
 		}
 	}
-}
-
-// over returns no tries yet, over the state that the ticket names.
-func (u *use) over() *cell.Tries {
-	t := u.cell.Over(u.base)
-	t.NoReadBack = u.cell.Space.Set.Traits.Delayed()
-	return t
 }
 
 // pause waits before the next try, unless that is of no use.
@@ -379,7 +361,7 @@ func (u *use) free(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, u.cell.Space.Set.ReleaseTimeout)
 	defer cancel()
 	late := u.left() <= 0
-	t := u.over()
+	t := u.cell.OverGrant(u.base)
 	for pause := u.cell.Space.ResolveBackoff(); ; {
 		rec := lockrec.Freed(u.base.Rec, u.cell.Space.Clock.Wall())
 		rec.Nonce = rand.Text()
@@ -395,7 +377,7 @@ func (u *use) free(ctx context.Context) error {
 		default:
 			err := u.found(f.Now)
 			if err == nil {
-				t = u.over() // on a write that the ticket announces
+				t = u.cell.OverGrant(u.base) // on a write that the ticket announces
 				continue
 			}
 			if f.Resolution == store.ResolutionNotApplied || late || errors.Is(err, lockrec.ErrTicketUsed) {
