@@ -433,6 +433,21 @@ func mustAcquire(t *testing.T, c *lease.Client, name string) *lease.Guard {
 	return g
 }
 
+// A session learns only by the conflict of its last write that it was revoked. Close then says so, and
+// names no other holder: there is none.
+func TestSessionCloseAfterItWasRevoked(t *testing.T) {
+	bubble(t, func(t *testing.T, st store.Store) {
+		s := open(t, client(t, st, &lease.Options{ManualRenewal: true}))
+		tamper(t, st, sessionKey(s), func(value []byte) []byte {
+			return []byte(strings.Replace(string(value), `"open"`, `"fenced"`, 1))
+		})
+		var lost *lease.LostError
+		if err := s.Close(t.Context()); !errors.As(err, &lost) || lost.Reason != lease.ErrRevoked || lost.NewHolder != "" {
+			t.Errorf("Close: %v; want ErrRevoked without a new holder", err)
+		}
+	})
+}
+
 // Rule (d): a fenced session never returns, and takes nothing any more.
 func TestSessionRuleDFencedUnderALivingHolder(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {

@@ -276,13 +276,9 @@ func (g *Grant) freed(f cell.Finding) (over bool, _ error) {
 	if f.Resolution != store.ResolutionNotApplied {
 		return true, nil // as far as can be known, it was applied and another grant followed
 	}
-	lost := &LostError{Name: g.cell.Name, Token: g.terms.Member.Token, Reason: ErrTakenOver}
-	switch {
-	case now.Rec == nil:
-		lost.Reason = ErrRemoved
-	case now.Rec.State == lockrec.Broken:
-		lost.Reason = ErrBroken
-	default:
+	reason := cmp.Or(lockrec.Loss(now.Rec, g.terms.Member.Grant), ErrTakenOver)
+	lost := &LostError{Name: g.cell.Name, Token: g.terms.Member.Token, Reason: reason}
+	if reason == ErrTakenOver {
 		lost.NewHolder = now.Rec.Holder
 	}
 	return true, lost
