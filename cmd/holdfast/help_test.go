@@ -165,7 +165,7 @@ func TestCompletionsOfNames(t *testing.T) {
 // Other words for a command, and a command of a group without the group, lead to it.
 func TestSuggestions(t *testing.T) {
 	for line, want := range map[string]string{
-		"cp a b": `"object"`, "list": `"ls"`, "release x": `"unlock"`, "log x": `"commit-log"`, "items x": `"item"`, "unlok x": `"unlock"`, "ruun x": `"run"`,
+		"cp a b": `"object"`, "list": `"ls"`, "release x": `"unlock"`, "log x": `"commit-log" or "lock" or "ls"`, "rnu x": `"run"`, "items x": `"item"`, "unlok x": `"unlock"`, "ruun x": `"run"`,
 		"object delete x": `"rm"`, "item list": `"ls"`, "checkpoint delete x": `"rm"`, "checkpoint re": `"reset" or "restore" or "resume-key" or "rm"`,
 	} {
 		said, status := executed(strings.Fields(line))

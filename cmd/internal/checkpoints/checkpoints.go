@@ -365,9 +365,8 @@ func (a *access) confirmChange(ctx context.Context, k checkpoint.Store, key, wha
 
 func (a *access) checkpointList(f *checkpointFlags) *cobra.Command {
 	return &cobra.Command{
-		Use:        "ls [PREFIX]",
-		SuggestFor: []string{"list"},
-		Short:      "List checkpoints",
+		Use:   "ls [PREFIX]",
+		Short: "List checkpoints",
 		Example: `  holdfast checkpoint ls
   holdfast checkpoint ls orders --json`,
 		Args: cobra.MaximumNArgs(1),

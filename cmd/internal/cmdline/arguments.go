@@ -18,7 +18,7 @@ func KnownCommand(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
-	cmd.SuggestionsMinimumDistance = 1 // with 2, all names of two letters are near to each other
+	cmd.SuggestionsMinimumDistance = min(2, len(args[0])-1) // else all names of two letters are near to each other
 	return exit.Usagef("unknown command %q (see %s --help)%s", Echoed(args[0]), cmd.CommandPath(), output.DidYouMean(cmd.SuggestionsFor(args[0])...))
 }
 

@@ -21,7 +21,10 @@ func TestRenewalThatDiesLeavesAGoodHandle(t *testing.T) {
 	for name, announced := range map[string]bool{"announced": true, "control: not announced": false} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
-			t.Setenv("HOME", dir)
+			was := stores.RootState
+			t.Cleanup(func() { stores.RootState = was })
+			stores.RootState = filepath.Join(dir, "holdfast")
+			t.Setenv("XDG_STATE_HOME", dir)
 			path := filepath.Join(dir, "h.json")
 			in := &cmdline.Invocation{Access: stores.Access{Printer: output.Printer{Stdout: &bytes.Buffer{}, Stderr: &bytes.Buffer{}}, StoreURL: "file:" + filepath.Join(dir, "store")}}
 			run := func(args ...string) error {

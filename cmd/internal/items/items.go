@@ -352,9 +352,8 @@ func (a *access) itemLs() *cobra.Command {
 	f := &itemFlags{}
 	var typed bool
 	cmd := &cobra.Command{
-		Use:        "ls [PREFIX]",
-		SuggestFor: []string{"list"},
-		Short:      "List the items of a table",
+		Use:   "ls [PREFIX]",
+		Short: "List the items of a table",
 		Long: `List the items of a table, in no fixed order. Each line has the key as JSON, and the large
 attributes with their sizes in bytes, separated by tabs. With --json each item is one line.
 

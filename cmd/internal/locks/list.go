@@ -48,10 +48,9 @@ func (a *access) lsCommand() *cobra.Command {
 	var all bool
 	f := &leases.Flags{}
 	cmd := &cobra.Command{
-		Use:        "ls [PREFIX]",
-		SuggestFor: []string{"list"},
-		Short:      "List locks with their states, tokens and holders",
-		GroupID:    cmdline.GroupLocks,
+		Use:     "ls [PREFIX]",
+		Short:   "List locks with their states, tokens and holders",
+		GroupID: cmdline.GroupLocks,
 		Long: `List locks with their states, tokens and holders. PREFIX selects the lock with that name and all
 locks below it: jobs selects jobs and jobs/a, but not jobs-old.
 

@@ -283,9 +283,8 @@ is 76.`,
 func (a *access) objectLs() *cobra.Command {
 	var recursive bool
 	cmd := &cobra.Command{
-		Use:        "ls URL",
-		SuggestFor: []string{"list"},
-		Short:      "List the objects of a bucket, or those below a prefix",
+		Use:   "ls URL",
+		Short: "List the objects of a bucket, or those below a prefix",
 		Long: `List the objects below a prefix, in no fixed order. Each line has the size, the time, the version
 and the key, separated by tabs. With --json each object is one line.
 
