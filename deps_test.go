@@ -91,23 +91,26 @@ compat/...:           store object checkpoint internal/... compat/...
 compat/reservation:   store object compat/reserve internal/...
 compat/s3verstore:    store aws/s3bucket internal/...
 
-# The program may import every layer, and no package imports the program.
-cmd/...:              store/... lease/... object/... checkpoint/... items/... compat/... internal/... cmd/... aws/... gcp/... azure/... redis/... etcd/... nats/...
-cmd/internal/...:     store/... object/... compat/... internal/... aws/... cmd/internal/printable cmd/internal/trial
-cmd/internal/jsontest: -
+# No package imports the program. Its packages follow, from the lowest up. Those at the end are groups of
+# commands: none imports another.
+cmd/internal/child:     -
+cmd/internal/jsontest:  -
 cmd/internal/printable: -
-cmd/internal/exit:    store lease object checkpoint items/largeitem compat/avisofile
-cmd/internal/child:   -
-cmd/internal/output:  store cmd/internal/printable
-cmd/internal/stores:  store/... object/... items/... compat/... internal/... aws/... cmd/internal/printable cmd/internal/exit cmd/internal/output cmd/internal/doctor
-cmd/internal/cmdline: store internal/safefile cmd/internal/printable cmd/internal/exit cmd/internal/child cmd/internal/output cmd/internal/stores
-cmd/internal/transfer: object internal/safefile cmd/internal/exit cmd/internal/output
-cmd/internal/items:   store items/largeitem internal/... cmd/internal/printable cmd/internal/exit cmd/internal/output cmd/internal/stores cmd/internal/cmdline cmd/internal/transfer
-cmd/internal/leases:  store/... lease internal/... cmd/internal/printable cmd/internal/exit cmd/internal/output cmd/internal/stores cmd/internal/cmdline
+cmd/internal/sbom:      -
+cmd/internal/trial:     store
+cmd/internal/exit:      store lease object checkpoint items/largeitem compat/avisofile
+cmd/internal/output:    store cmd/internal/printable
+cmd/internal/doctor:    store store/filestore object compat/reservation compat/s3verstore aws/... internal/... cmd/internal/printable cmd/internal/trial
+cmd/internal/stores:    store/... object/... items/... compat/... aws/... internal/... cmd/internal/printable cmd/internal/exit cmd/internal/output cmd/internal/doctor
+cmd/internal/cmdline:   store internal/... cmd/internal/printable cmd/internal/exit cmd/internal/child cmd/internal/output cmd/internal/stores
+cmd/internal/transfer:  object internal/... cmd/internal/exit cmd/internal/output
+cmd/internal/leases:    store store/filestore lease internal/... cmd/internal/printable cmd/internal/exit cmd/internal/output cmd/internal/stores cmd/internal/cmdline
+cmd/internal/locks:     store store/engine store/filestore lease compat/s3verstore internal/... cmd/internal/printable cmd/internal/exit cmd/internal/child cmd/internal/output cmd/internal/trial cmd/internal/doctor cmd/internal/stores cmd/internal/cmdline cmd/internal/leases
+cmd/internal/holding:   store store/filestore lease internal/... cmd/internal/printable cmd/internal/exit cmd/internal/child cmd/internal/output cmd/internal/stores cmd/internal/cmdline cmd/internal/leases
 cmd/internal/checkpoints: store lease checkpoint compat/avisofile compat/resumekey cmd/internal/printable cmd/internal/exit cmd/internal/output cmd/internal/cmdline cmd/internal/leases
-cmd/internal/objects: store object/... compat/reserve internal/... cmd/internal/printable cmd/internal/exit cmd/internal/output cmd/internal/stores cmd/internal/cmdline cmd/internal/transfer
-cmd/internal/locks:   store/... lease compat/s3verstore internal/... cmd/internal/printable cmd/internal/exit cmd/internal/child cmd/internal/output cmd/internal/doctor cmd/internal/trial cmd/internal/stores cmd/internal/cmdline cmd/internal/leases
-cmd/internal/holding: store/... lease internal/... cmd/internal/printable cmd/internal/exit cmd/internal/child cmd/internal/output cmd/internal/stores cmd/internal/cmdline cmd/internal/leases
+cmd/internal/objects:   store object/... compat/reserve internal/... cmd/internal/printable cmd/internal/exit cmd/internal/output cmd/internal/stores cmd/internal/cmdline cmd/internal/transfer
+cmd/internal/items:     store items/largeitem internal/... cmd/internal/printable cmd/internal/exit cmd/internal/output cmd/internal/stores cmd/internal/cmdline cmd/internal/transfer
+cmd/holdfast:           store lease object checkpoint cmd/internal/...
 .:                    -
 
 # Never released.
@@ -142,7 +145,7 @@ func TestImports(t *testing.T) {
 func TestImportRules(t *testing.T) {
 	modules := []string{".", "aws", "cmd", "compat", "internal/aws"}
 	sound := map[string][]string{
-		"store": {"context"}, "lease": {module + "/store", "time"}, "cmd/holdfast": {module + "/lease", module + "/aws/s3store", "golang.org/x/term"},
+		"store": {"context"}, "lease": {module + "/store", "time"}, "cmd/holdfast": {module + "/lease", module + "/cmd/internal/locks", "golang.org/x/term"}, "cmd/internal/stores": {module + "/aws/s3store"},
 		"aws/s3store": {module + "/object", "github.com/aws/aws-sdk-go-v2/aws"}, "store/storetest": {"testing", module + "/store"}, ".": nil,
 		"aws/awstest": {"testing", module + "/store/storetest"},
 	}
@@ -209,6 +212,8 @@ func TestImportRules(t *testing.T) {
 		{"lease/internal/filecache", module + "/lease/internal/waiting", "filecache may not import lease/internal/waiting"},
 		{"lease/internal/ticket", module + "/lease", "ticket may not import lease"},
 		{"cmd/holdfast", module + "/store/storetest", "tests with"},
+		{"cmd/holdfast", module + "/aws/s3store", "cmd/holdfast may not import aws/s3store"},
+		{"cmd/internal/common", "fmt", "cmd/internal/common has no line"},
 		{"util", "fmt", "util has no line"},
 	} {
 		got := checkImports(map[string][]string{c.pkg: {c.imports}}, modules)
