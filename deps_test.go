@@ -105,7 +105,7 @@ cmd/internal/stores:    store/... object/... items/... compat/... aws/... intern
 cmd/internal/cmdline:   store internal/... cmd/internal/printable cmd/internal/exit cmd/internal/child cmd/internal/output cmd/internal/stores
 cmd/internal/transfer:  object internal/... cmd/internal/exit cmd/internal/output
 cmd/internal/leases:    store store/filestore lease internal/... cmd/internal/printable cmd/internal/exit cmd/internal/output cmd/internal/stores cmd/internal/cmdline
-cmd/internal/locks:     store store/engine store/filestore lease compat/s3verstore internal/... cmd/internal/printable cmd/internal/exit cmd/internal/child cmd/internal/output cmd/internal/trial cmd/internal/doctor cmd/internal/stores cmd/internal/cmdline cmd/internal/leases
+cmd/internal/locks:     store store/engine store/filestore lease compat/s3verstore internal/... cmd/internal/printable cmd/internal/exit cmd/internal/output cmd/internal/trial cmd/internal/doctor cmd/internal/stores cmd/internal/cmdline cmd/internal/leases
 cmd/internal/holding:   store store/filestore lease internal/... cmd/internal/printable cmd/internal/exit cmd/internal/child cmd/internal/output cmd/internal/stores cmd/internal/cmdline cmd/internal/leases
 cmd/internal/checkpoints: store lease checkpoint compat/avisofile compat/resumekey cmd/internal/printable cmd/internal/exit cmd/internal/output cmd/internal/cmdline cmd/internal/leases
 cmd/internal/objects:   store object/... compat/reserve internal/... cmd/internal/printable cmd/internal/exit cmd/internal/output cmd/internal/stores cmd/internal/cmdline cmd/internal/transfer

@@ -3,9 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"os"
-	"os/signal"
-	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -66,19 +63,8 @@ func (a *app) doctor(ctx context.Context) error {
 		return err
 	}
 	defer leave()
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	signals := make(chan os.Signal, 1)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
-	defer signal.Stop(signals)
-	go func() {
-		select {
-		case s := <-signals:
-			signal.Stop(signals) // a second signal ends this process at once
-			cancel(cmdline.Interrupted{Signal: s})
-		case <-ctx.Done():
-		}
-	}()
+	ctx, stop := cmdline.UntilInterrupted(ctx)
+	defer stop()
 	show := a.Steps()
 	report, err := doctor.Run(ctx, target, &doctor.Options{Progress: show})
 	show("")

@@ -3,15 +3,12 @@ package locks
 import (
 	"context"
 	"fmt"
-	"os"
-	"os/signal"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/holdfast-go/holdfast/cmd/internal/child"
 	"github.com/holdfast-go/holdfast/cmd/internal/cmdline"
 	"github.com/holdfast-go/holdfast/cmd/internal/exit"
 	"github.com/holdfast-go/holdfast/cmd/internal/leases"
@@ -68,14 +65,10 @@ func (a *access) watch(ctx context.Context, f *leases.Flags, prefix string, rene
 		return err
 	}
 	defer leases.Clients{{Client: client, Store: st}}.Close(ctx)
-	signals := make(chan os.Signal, 32)
-	signal.Notify(signals, child.Forwardable()...)
-	defer signal.Stop(signals)
-	child.IgnorePipe()
-	ctx, cancel := context.WithCancelCause(ctx)
+	ctx, stop := cmdline.UntilSignal(ctx)
 	var wg sync.WaitGroup
 	defer wg.Wait()
-	defer cancel(nil)
+	defer stop()
 	lines := make(chan watchLine)
 	seen := map[string]bool{}
 	// Start one watch for each lock; listings find new locks. The first listing comes before
@@ -95,14 +88,14 @@ func (a *access) watch(ctx context.Context, f *leases.Flags, prefix string, rene
 				return err // the reader of stdout has ended
 			}
 			continue
-		case sig := <-signals:
-			if child.Terminating(sig) {
-				return nil
-			}
-			continue
+		case <-ctx.Done():
+			return nil
 		case <-tick.C:
 		}
 		for name, err := range client.List(ctx, prefix) {
+			if ctx.Err() != nil {
+				return nil
+			}
 			if err != nil {
 				if prefix == "" && len(seen) == 0 || store.Permanent(err) {
 					return err
