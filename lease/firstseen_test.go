@@ -145,47 +145,52 @@ func TestFirstSightsAreBounded(t *testing.T) {
 	})
 }
 
-// The reply of a slow read shows that the lock was free before its holder took it and died. The client
-// has seen the holder meanwhile, and does not time it from the start again.
-func TestLateReadOfAnOlderState(t *testing.T) {
-	bubble(t, func(t *testing.T, st store.Store) {
-		dead := client(t, hidden{st}, &lease.Options{ManualRenewal: true})
-		if err := mustTry(t, dead, "job").Release(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		var slow atomic.Bool
-		tries := client(t, store.Intercept(hidden{st}, func(ctx context.Context, op *store.Op, next store.Handler) error {
-			late := !op.Kind.Write() && slow.CompareAndSwap(true, false)
-			err := next(ctx, op)
-			if late {
-				time.Sleep(8 * time.Second)
-			}
-			return err
-		}), nil)
-		slow.Store(true)
-		var wg sync.WaitGroup
-		wg.Go(func() {
-			if _, err := tries.TryAcquire(t.Context(), "job", nil); !errors.Is(err, lease.ErrHeld) {
-				t.Errorf("the slow try: %v, want ErrHeld", err)
-			}
+// The slow reply of a read, or the slow conflict of a write, shows that the lock was free before its
+// holder took it and died. The client has seen the holder meanwhile, and does not time it from the start
+// again.
+func TestLateReplyWithAnOlderState(t *testing.T) {
+	for what, o := range map[string]*lease.Options{"read": nil, "conflict": {AssumeNew: true}} {
+		t.Run(what, func(t *testing.T) {
+			bubble(t, func(t *testing.T, st store.Store) {
+				dead := client(t, hidden{st}, &lease.Options{ManualRenewal: true})
+				if err := mustTry(t, dead, "job").Release(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				var slow atomic.Bool
+				tries := client(t, store.Intercept(hidden{st}, func(ctx context.Context, op *store.Op, next store.Handler) error {
+					late := op.Kind.Write() == (o != nil) && slow.CompareAndSwap(true, false)
+					err := next(ctx, op)
+					if late {
+						time.Sleep(8 * time.Second)
+					}
+					return err
+				}), o)
+				slow.Store(true)
+				var wg sync.WaitGroup
+				wg.Go(func() {
+					if _, err := tries.TryAcquire(t.Context(), "job", nil); !errors.Is(err, lease.ErrHeld) {
+						t.Errorf("the slow try: %v, want ErrHeld", err)
+					}
+				})
+				time.Sleep(time.Second)
+				mustTry(t, dead, "job")
+				began := time.Now()
+				for {
+					g, err := tries.TryAcquire(t.Context(), "job", nil)
+					if err == nil {
+						defer g.Release(context.Background())
+						break
+					}
+					if !errors.Is(err, lease.ErrHeld) {
+						t.Fatal(err)
+					}
+					time.Sleep(time.Second)
+				}
+				wg.Wait()
+				if took := time.Since(began); took < ttl || took > ttl+2*time.Second {
+					t.Errorf("the lock was taken after %v, want the TTL of %v after the first try, and by the try after that", took, ttl)
+				}
+			})
 		})
-		time.Sleep(time.Second)
-		mustTry(t, dead, "job")
-		began := time.Now()
-		for {
-			g, err := tries.TryAcquire(t.Context(), "job", nil)
-			if err == nil {
-				defer g.Release(context.Background())
-				break
-			}
-			if !errors.Is(err, lease.ErrHeld) {
-				t.Fatal(err)
-			}
-			time.Sleep(time.Second)
-		}
-		wg.Wait()
-		if took := time.Since(began); took < ttl || took > ttl+2*time.Second {
-			t.Errorf("the lock was taken after %v, want the TTL of %v after the first try, and by the try after that", took, ttl)
-		}
-	})
+	}
 }

@@ -214,7 +214,7 @@ func (g *Grant) Renew(ctx context.Context, firm bool, change func(*lockrec.Recor
 				// The write that caused the conflict may be this one, repeated by a transport, or
 				// one that was sent before it.
 				if e, known := cell.ConflictEntry(r.err); known {
-					now, err := g.cell.DecodeEntry(e, nil)
+					now, err := g.cell.DecodeEntry(time.Time{}, e, nil)
 					if err != nil {
 						problem = errors.Join(problem, err)
 					} else if over, err := judge(now, store.ResolveResult{}); over {
@@ -242,7 +242,7 @@ func (g *Grant) peekForOtherWrites(ctx context.Context, left time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, min(left/20, time.Second))
 	defer cancel()
 	value, version, err := store.GetUncommitted(ctx, g.space.Store, g.cell.Key)
-	if now, err := g.cell.DecodeEntry(store.Entry{Value: value, Version: version}, err); err == nil && lockrec.OnlyOthersWrote(now.Rec, g.tries.Rec) {
+	if now, err := g.cell.DecodeEntry(time.Time{}, store.Entry{Value: value, Version: version}, err); err == nil && lockrec.OnlyOthersWrote(now.Rec, g.tries.Rec) {
 		g.noteRecord(now)
 	}
 }

@@ -20,7 +20,7 @@ type Seen struct {
 	Version store.Version   // zero: absent
 	Rec     *lockrec.Record // nil: absent
 	At      time.Time       // monotonic: after the reply that showed it first
-	Sent    time.Time       // monotonic: before the read that showed it; zero: it was no read
+	Sent    time.Time       // monotonic: before the request that showed it was sent; zero: not known
 	Age     time.Duration   // by the store's own clock; negative: not known
 }
 

@@ -60,9 +60,9 @@ func (r *Recents[V]) Len() int { return len(r.young) + len(r.old) }
 // So many short tries, each through its own handle, find a dead holder as soon as one waiter does.
 // A later time never replaces an earlier one of the same write.
 //
-// The reply of a slow read can show an older state than the client knows. Such a read was sent before
-// the client first saw the present version, and it changes nothing here: otherwise the client would
-// time the holder's write from the start again.
+// A slow reply can show an older state than the client knows. Its request was sent before the client
+// first saw the present version, and it changes nothing here: otherwise the client would time the
+// holder's write from the start again.
 func (c *Space) sinceFirstSeen(key string, s *Seen) *Seen {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -134,9 +134,10 @@ func (t *Tries) send(ctx context.Context, rec *lockrec.Record, at time.Duration,
 	own := *rec // the caller still changes rec
 	rec = &own
 	t.Add(rec, at)
+	sent := t.cell.Space.Clock.Monotonic()
 	version, err := t.cell.Space.Store.Put(ctx, t.cell.Key, t.Base, value)
 	if err == nil {
-		now := &Seen{Version: version, Rec: rec, At: t.cell.Space.Clock.Monotonic(), Age: -1}
+		now := &Seen{Version: version, Rec: rec, At: t.cell.Space.Clock.Monotonic(), Sent: sent, Age: -1}
 		return Finding{Resolution: store.ResolutionApplied, Now: now, Try: t.Sent[len(t.Sent)-1], Durable: true}
 	}
 	t.Failed(rec, err)
@@ -152,7 +153,7 @@ func (t *Tries) send(ctx context.Context, rec *lockrec.Record, at time.Duration,
 		ctx, cancel = context.WithDeadline(ctx, end)
 		defer cancel()
 	}
-	now, found, readErr := t.after(ctx, err)
+	now, found, readErr := t.after(ctx, sent, err)
 	f := Finding{}
 	if readErr != nil {
 		named = store.MarkUnknown(errors.Join(named, readErr))
@@ -201,11 +202,11 @@ func (t *Tries) refusedAll(err error) Finding {
 	return Finding{Resolution: store.ResolutionNotApplied, Err: err, Refused: true}
 }
 
-// after returns the state that a failed try left: the one in its conflict, or else the one that it
-// reads. It reads until it knows the state, or ctx ends.
-func (t *Tries) after(ctx context.Context, err error) (*Seen, store.ResolveResult, error) {
+// after returns the state that a failed try, sent at that time, left: the one in its conflict, or else
+// the one that it reads. It reads until it knows the state, or ctx ends.
+func (t *Tries) after(ctx context.Context, sent time.Time, err error) (*Seen, store.ResolveResult, error) {
 	if e, known := ConflictEntry(err); known {
-		now, err := t.cell.DecodeEntry(e, nil)
+		now, err := t.cell.DecodeEntry(sent, e, nil)
 		return now, store.ResolveResult{}, err
 	}
 	for pause := t.cell.Space.ResolveBackoff(); ; {
@@ -218,13 +219,14 @@ func (t *Tries) after(ctx context.Context, err error) (*Seen, store.ResolveResul
 
 // ReadBack reads the record, and what the store knows of writes over the state base.
 func (c *Cell) ReadBack(ctx context.Context, base store.Version, writes []store.Version) (*Seen, store.ResolveResult, error) {
+	sent := c.Space.Clock.Monotonic()
 	found, err := store.Resolve(ctx, c.Space.Store, c.Key, base, writes...)
-	now, err := c.DecodeEntry(found.Current, err)
+	now, err := c.DecodeEntry(sent, found.Current, err)
 	return now, found, err
 }
 
-// DecodeEntry decodes an entry that was just read.
-func (c *Cell) DecodeEntry(e store.Entry, err error) (*Seen, error) {
+// DecodeEntry decodes an entry that was just received. Its request was sent at that time.
+func (c *Cell) DecodeEntry(sent time.Time, e store.Entry, err error) (*Seen, error) {
 	if err == nil && e.Version == "" {
 		err = store.ErrNotFound
 	}
@@ -232,7 +234,7 @@ func (c *Cell) DecodeEntry(e store.Entry, err error) (*Seen, error) {
 	if err != nil {
 		return nil, err
 	}
-	now.At = c.Space.Clock.Monotonic()
+	now.At, now.Sent = c.Space.Clock.Monotonic(), sent
 	return now, nil
 }
 
