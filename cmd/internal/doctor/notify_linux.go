@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// notified reports whether the system sends a notification when a file changes. It makes the
+// reportsChanges reports whether the system sends a notification when a file changes. It makes the
 // file in a directory of our own.
 func reportsChanges(own *os.Root, path string) (bool, error) {
 	name := filepath.Base(path)

@@ -9,7 +9,7 @@ import (
 	"runtime"
 )
 
-// notified reports whether the system sends a notification when a file changes.
+// reportsChanges reports whether the system sends a notification when a file changes.
 func reportsChanges(*os.Root, string) (bool, error) {
 	return false, fmt.Errorf("not used on %s: %w", runtime.GOOS, errors.ErrUnsupported)
 }

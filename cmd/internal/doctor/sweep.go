@@ -39,7 +39,7 @@ func (t *Target) Sweep(ctx context.Context, before time.Time, dryRun bool) (n in
 // sweeper does what [Target.Sweep] says.
 type sweeper func(ctx context.Context, before time.Time, dryRun bool) (n int, err error)
 
-// sweepDirectory removes the directories of killed examinations. Only what this user alone
+// sweep removes the directories of killed examinations. Only what this user alone
 // could enter is removed.
 func (p *directory) sweep(_ context.Context, before time.Time, dryRun bool) (n int, err error) {
 	root, err := os.OpenRoot(p.root)

@@ -140,7 +140,7 @@ func (h *lineHolder) obey(line inputLine, closed *holdLine) (more bool) {
 	return !line.last
 }
 
-// runBatch begins what a line asks for. It waits for no store.
+// carryOut begins what a line asks for. It waits for no store.
 func (h *lineHolder) carryOut(c lineCommand) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -34,7 +34,7 @@ func (f *runFlags) checkOnAsk() error {
 	return exit.Usagef("--on-ask must be %s or %s, not %q", askTerm, askRefuse, f.onAsk)
 }
 
-// yieldRequestOf returns a channel of the guards whose holder hears that it was asked to give way.
+// guardsWithRequests returns a channel of the guards whose holder has read a request to yield.
 func guardsWithRequests(set *lease.GuardSet) <-chan *lease.Guard {
 	guards := set.Guards()
 	asked := make(chan *lease.Guard, len(guards))

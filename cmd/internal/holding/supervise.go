@@ -218,7 +218,7 @@ func (a *access) supervise(f *runFlags, cmd *exec.Cmd, set *lease.GuardSet, sign
 	}
 }
 
-// rereadDelay is how often run checks whether processes that it could not end have ended.
+// lookAgain is how often run checks whether processes that it could not end have ended.
 const lookAgain = 200 * time.Millisecond
 
 // unstoppable warns of processes that still run although they got the signals that end a

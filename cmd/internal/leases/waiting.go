@@ -15,7 +15,7 @@ import (
 // UnresponsiveTimeout is how long the command keeps asking a store that does not answer.
 const UnresponsiveTimeout = 30 * time.Second
 
-// When a wait is shown: on a terminal after showAfter, on a line that is kept up to date; elsewhere
+// When a wait is shown: on a terminal after ShowAfter, on a line that is kept up to date; elsewhere
 // after noteAfter, and then each time that the wait is twice as long, at least every noteEvery.
 const (
 	ShowAfter = 2 * time.Second
