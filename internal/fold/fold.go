@@ -68,6 +68,10 @@ func (s *State) Apply(e Entry) bool {
 // open reports whether e names the state, and the state can still change.
 func (s *State) open(e Entry) bool { return s.Set && !s.Sealed && e.Prev == s.Nonce }
 
+// Continues reports whether s is the state of the sequence after one that ended in the state before:
+// that sequence is sealed, and s starts with its last state.
+func (s *State) Continues(before *State) bool { return before.Sealed && s.Base == before.Nonce }
+
 // Next returns an entry of kind Value. It counts if it is the next entry of the sequence.
 func (s *State) Next(nonce string, value []byte, deleted bool) Entry {
 	return Entry{Kind: Value, Number: s.Number + 1, Nonce: nonce, Prev: s.Nonce, Value: value, Deleted: deleted}

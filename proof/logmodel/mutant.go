@@ -17,9 +17,6 @@ const (
 	// VoidSucceeds: every appended write reports success, even if it does not count (PUT 5).
 	VoidSucceeds
 
-	// SealAnything: a seal counts, even if it names a state that is not the current one (FOLD).
-	SealAnything
-
 	// NoSealCheck: a process seals a segment without a check that the segment has its name (SEAL).
 	NoSealCheck
 
@@ -48,9 +45,6 @@ const (
 
 	// NoPredecessor: COLD accepts the highest segment that it finds, without its predecessor.
 	NoPredecessor
-
-	// NoSealedPredecessor: COLD accepts a predecessor that is not sealed.
-	NoSealedPredecessor
 
 	// NoFirstCheck: COLD accepts segment 1 without a check that it has its name.
 	NoFirstCheck

@@ -19,8 +19,11 @@
 //
 // # Deliberate faults
 //
-// A [Mutant] leaves out one check of the protocol. The tests show that the model then finds a violation.
+// The model runs the rules of package fold, as filestore does. A [Mutant] leaves out one check of the
+// protocol. The tests show that the model then finds a violation, also if a rule of package fold is changed.
 package logmodel
+
+import "github.com/holdfast-go/holdfast/internal/fold"
 
 // The bounds of a state. They are small, so that states stay comparable values.
 const (
@@ -138,20 +141,33 @@ func initial() state {
 	return s
 }
 
-// fold returns the state that a segment ends on, and whether it is sealed.
-func (s *state) fold(file uint8) (last id, sealed bool) {
+// nonce returns the nonce of the entry that made a state.
+func nonce(x id) string { return " ABCDEFGHIJKLM"[x : x+min(x, 1)] }
+
+// read folds the segment, by the rules of the product.
+func (s *state) read(file uint8) (st fold.State) {
 	n := &s.inode[file-1]
-	last = n.base
+	st.Apply(fold.Entry{Kind: fold.Base, Number: uint64(s.number[n.base]), Nonce: nonce(n.base)})
 	for _, e := range n.entry[:n.len] {
 		if e&seal != 0 {
-			if e&^seal == last {
-				return last, true
-			}
-		} else if s.prev[e] == last {
-			last = e
+			st.Apply(fold.Entry{Kind: fold.Seal, Prev: nonce(e &^ seal)})
+		} else {
+			st.Apply(fold.Entry{Kind: fold.Value, Number: uint64(s.number[e]), Nonce: nonce(e), Prev: nonce(s.prev[e])})
 		}
 	}
-	return last, false
+	return st
+}
+
+// fold returns the state that a segment ends on, and whether it is sealed.
+func (s *state) fold(file uint8) (last id, sealed bool) {
+	st := s.read(file)
+	return st.Nonce[0] - 'A' + 1, st.Sealed
+}
+
+// continues reports whether a segment starts where the one before it ends.
+func (s *state) continues(file, before uint8) bool {
+	st, end := s.read(file), s.read(before)
+	return st.Continues(&end)
 }
 
 // add appends an entry; it reports false where the bounds are reached.

@@ -203,11 +203,6 @@ func (w *world) write(s state, i int) {
 			return
 		}
 		last, sealed := s.fold(p.file)
-		if w.is(SealAnything) && !sealed {
-			n := &s.inode[p.file-1]
-			n.entry[n.len-1] = seal | last
-			sealed = true
-		}
 		p.step = idle
 		if p.known = last; sealed {
 			p.step = openNext
@@ -434,8 +429,7 @@ func (w *world) cold(s state, i int) {
 		}
 		p.step = readBefore
 	case readBefore:
-		last, sealed := s.fold(p.file)
-		if !w.is(NoSealedPredecessor) && (!sealed || last != s.inode[p.other-1].base) {
+		if !s.continues(p.other, p.file) {
 			w.restart(s, i)
 			return
 		}
@@ -508,8 +502,7 @@ func (s *state) findable() bool {
 			if before == 0 {
 				return false
 			}
-			last, sealed := s.fold(before)
-			return sealed && last == s.inode[high-1].base
+			return s.continues(high, before)
 		}
 	}
 	return s.name[1] != 0

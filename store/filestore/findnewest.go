@@ -151,5 +151,5 @@ func follows(dir *os.Root, l *log, seg *segment) (bool, error) {
 		return false, err
 	}
 	defer prev.release()
-	return prev.state.Sealed && prev.state.Nonce == seg.state.Base, nil
+	return seg.state.Continues(&prev.state), nil
 }

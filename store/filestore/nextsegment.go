@@ -87,7 +87,7 @@ func (s *Store) next(l *log) error {
 		l.drop()
 		return nil
 	}
-	if after.state.Base != l.seg.state.Nonce {
+	if !after.state.Continues(&l.seg.state) {
 		after.release()
 		return fmt.Errorf("%w: segment %d of %s does not start where the segment before it ends", store.ErrCorrupt, l.seg.number+1, l.dir())
 	}
