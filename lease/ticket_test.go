@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -321,33 +322,41 @@ func TestTicketOfARenewalInFlight(t *testing.T) {
 // read and the write of Attach.
 func TestTicketOfARenewalOverARequest(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
+		var requested atomic.Bool
+		var mu sync.Mutex
 		var late func() error // applies the renewal
-		requested, conflicts := false, 0
+		conflicted := false
 		a := client(t, store.Intercept(st, func(ctx context.Context, op *store.Op, next store.Handler) error {
-			switch {
-			case !requested:
-				return next(ctx, op)
-			case op.Kind.Write() && conflicts == 0:
-				conflicts++
-				return next(ctx, op)
-			case op.Kind.Write() && late == nil:
+			mu.Lock()
+			first := requested.Load() && op.Kind.Write() && !conflicted
+			conflicted = conflicted || first
+			if requested.Load() && op.Kind.Write() && !first && late == nil {
 				sent := *op
 				late = func() error { return next(context.WithoutCancel(ctx), &sent) }
+			}
+			mu.Unlock()
+			if first || !requested.Load() {
+				return next(ctx, op)
 			}
 			<-ctx.Done()
 			return context.Cause(ctx)
 		}), &lease.Options{TTL: time.Minute, NoPresence: true})
 		g := mustTry(t, a, "job")
 		mustAsk(t, client(t, st, nil), "")
-		requested = true
+		requested.Store(true)
 		time.Sleep(23 * time.Second) // a renewal is under way
 		ticket := mustDetach(t, g)
 		b := client(t, store.Intercept(st, func(ctx context.Context, op *store.Op, next store.Handler) error {
-			if op.Kind.Write() && late != nil {
-				if err := late(); err != nil {
+			var apply func() error
+			if op.Kind.Write() {
+				mu.Lock()
+				apply, late = late, nil
+				mu.Unlock()
+			}
+			if apply != nil {
+				if err := apply(); err != nil {
 					t.Error(err)
 				}
-				late = nil
 			}
 			return next(ctx, op)
 		}), pipeline(time.Minute))
