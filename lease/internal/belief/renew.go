@@ -91,145 +91,162 @@ func (g *Grant) Renew(ctx context.Context, firm bool, change func(*lockrec.Recor
 	if left <= 0 {
 		return g.Cause()
 	}
-	var sent []*lockrec.Record
+	r := &renewal{g: g, change: change, put: g.space.Store.Put, firm: true, stop: stop, replies: make(chan reply, maxTries+maxReads)}
+	if volatile, ok := store.As[store.UnsyncedPutter](g.space.Store); ok && !firm {
+		r.put, r.firm = volatile.PutUnsynced, false
+	}
 	defer func() {
-		if err != nil && slices.ContainsFunc(g.tries.Open(), func(s cell.Try) bool { return slices.Contains(sent, s.Rec) }) {
+		if err != nil && slices.ContainsFunc(g.tries.Open(), func(s cell.Try) bool { return slices.Contains(r.sent, s.Rec) }) {
 			err = store.MarkUnknown(err)
 		}
 	}()
-	var flying sync.WaitGroup
-	defer flying.Wait() // calls bounds this wait
+	defer r.flying.Wait() // calls bounds this wait
 	ctx, cancel := context.WithTimeout(cell.Outlive(ctx), left)
 	defer cancel()
 	g.flies(cancel)
 	defer g.flies(nil)
 	g.peekForOtherWrites(ctx, left)
 
-	put := g.space.Store.Put
-	if volatile, ok := store.As[store.UnsyncedPutter](g.space.Store); ok && !firm {
-		put = volatile.PutUnsynced
-	} else {
-		firm = true
-	}
-
-	replies := make(chan reply, maxTries+maxReads)
-	writing, reading := 0, 0
-	read := func() {
-		reading++
-		t := g.tries
-		versions := t.Versions()
-		flying.Go(func() {
-			now, found, err := g.cell.ReadBack(ctx, t.Base, versions)
-			replies <- reply{tries: t, now: now, found: found, err: err}
-		})
-	}
-	write := func() error {
-		rec := lockrec.Renewed(g.tries.Rec, g.space.Clock.Wall())
-		rec.Nonce = rand.Text()
-		if change != nil {
-			if err := change(&rec); err != nil {
-				return err
-			}
-		}
-		value, err := lockrec.Encode(&rec)
-		if err != nil {
-			return err
-		}
-		writing++
-		at, t := g.space.Clock.SinceStart(), g.tries
-		// Before the write is sent: a ticket that is made while the write hangs names it as
-		// pending.
-		g.mu.Lock()
-		t.Add(&rec, at)
-		g.mu.Unlock()
-		sent = append(sent, &rec)
-		flying.Go(func() {
-			version, err := put(ctx, g.cell.Key, t.Base, value)
-			replies <- reply{tries: t, rec: &rec, at: at, version: version, err: err}
-		})
-		return nil
-	}
-	// judge calls found, for a state that was read. The renewal continues over what others have
-	// written.
-	judge := func(now *cell.Seen, found store.ResolveResult) (over bool, _ error) {
-		t := g.tries
-		if over, err := g.found(now, found); over || g.tries == t || stop == nil || writing == maxTries {
-			return over, err
-		}
-		err := write()
-		return err != nil, err
-	}
-	if err := write(); err != nil {
+	if err := r.write(ctx); err != nil {
 		return err
 	}
 	next := time.NewTimer(g.hedgeDelay(left))
 	defer next.Stop()
-	var problem error
-	for writing+reading > 0 {
+	for r.writing+r.reading > 0 {
 		select {
 		case <-ctx.Done():
 			// Requests in flight continue. Their nonces are remembered.
 			g.Check() // the trust may just have ended
-			return errors.Join(problem, context.Cause(ctx), g.Cause())
-		case <-stop:
+			return errors.Join(r.problem, context.Cause(ctx), g.Cause())
+		case <-r.stop:
 			// The lease is released or lost: wait for the requests in flight, and send no more.
 			next.Stop()
-			stop = nil
+			r.stop = nil
 		case <-next.C:
 			left := g.Check()
 			if left <= 0 {
 				continue // as above
 			}
-			if writing < maxTries {
-				if err := write(); err != nil {
+			if r.writing < maxTries {
+				if err := r.write(ctx); err != nil {
 					return err
 				}
 			}
 			next.Reset(g.hedgeDelay(left))
-		case r := <-replies:
-			if r.rec != nil {
-				writing--
-			} else {
-				reading--
-			}
-			switch {
-			case r.rec != nil && r.err == nil:
-				return g.renewed(r.version, r.rec, r.at, firm)
-			case r.tries != g.tries:
-				// The write was sent over a state that others have replaced. The state in its
-				// conflict may be older than the last one read.
-			case r.rec == nil && r.err == nil:
-				if over, err := judge(r.now, r.found); over {
-					return err
-				}
-			case r.rec == nil:
-				// An unreadable record shows neither a loss nor an absence: the outcome stays
-				// unknown until the deadline.
-				problem = errors.Join(problem, r.err)
-			default:
-				problem = r.err
-				g.mu.Lock()
-				g.tries.Failed(r.rec, r.err)
-				g.mu.Unlock()
-				// The write that caused the conflict may be this one, repeated by a transport, or
-				// one that was sent before it.
-				if e, known := cell.ConflictEntry(r.err); known {
-					now, err := g.cell.DecodeEntry(time.Time{}, e, nil)
-					if err != nil {
-						problem = errors.Join(problem, err)
-					} else if over, err := judge(now, store.ResolveResult{}); over {
-						return err
-					}
-				} else if !cell.NotApplied(r.err) && reading < maxReads {
-					read()
-				}
+		case reply := <-r.replies:
+			if over, err := r.answered(ctx, reply); over {
+				return err
 			}
 		}
 	}
 	if g.Check() <= 0 {
-		return errors.Join(problem, g.Cause())
+		return errors.Join(r.problem, g.Cause())
 	}
-	return problem
+	return r.problem
+}
+
+// renewal is one call of [Grant.Renew], which has the turn to write the record.
+type renewal struct {
+	g                *Grant
+	change           func(*lockrec.Record) error
+	put              func(ctx context.Context, key string, base store.Version, value []byte) (store.Version, error)
+	firm             bool            // put makes writes that survive a power cut
+	stop             <-chan struct{} // closed when the grant ends; nil when no further write is sent
+	replies          chan reply
+	writing, reading int               // requests in flight
+	sent             []*lockrec.Record // by this call
+	flying           sync.WaitGroup
+	problem          error // of the last request that failed
+}
+
+// write sends a write over the base of the grant.
+func (r *renewal) write(ctx context.Context) error {
+	g := r.g
+	rec := lockrec.Renewed(g.tries.Rec, g.space.Clock.Wall())
+	rec.Nonce = rand.Text()
+	if r.change != nil {
+		if err := r.change(&rec); err != nil {
+			return err
+		}
+	}
+	value, err := lockrec.Encode(&rec)
+	if err != nil {
+		return err
+	}
+	r.writing++
+	at, t := g.space.Clock.SinceStart(), g.tries
+	// Before the write is sent: a ticket that is made while the write hangs names it as pending.
+	g.mu.Lock()
+	t.Add(&rec, at)
+	g.mu.Unlock()
+	r.sent = append(r.sent, &rec)
+	r.flying.Go(func() {
+		version, err := r.put(ctx, g.cell.Key, t.Base, value)
+		r.replies <- reply{tries: t, rec: &rec, at: at, version: version, err: err}
+	})
+	return nil
+}
+
+// read sends a read that resolves the writes over the base of the grant.
+func (r *renewal) read(ctx context.Context) {
+	r.reading++
+	t := r.g.tries
+	versions := t.Versions()
+	r.flying.Go(func() {
+		now, found, err := r.g.cell.ReadBack(ctx, t.Base, versions)
+		r.replies <- reply{tries: t, now: now, found: found, err: err}
+	})
+}
+
+// answered uses a reply, and reports whether the renewal is over, with its result.
+func (r *renewal) answered(ctx context.Context, a reply) (over bool, _ error) {
+	g := r.g
+	if a.rec != nil {
+		r.writing--
+	} else {
+		r.reading--
+	}
+	switch {
+	case a.rec != nil && a.err == nil:
+		return true, g.renewed(a.version, a.rec, a.at, r.firm)
+	case a.tries != g.tries:
+		// The write was sent over a state that others have replaced. The state in its conflict may be
+		// older than the last one read.
+		return false, nil
+	case a.rec == nil && a.err == nil:
+		return r.judge(ctx, a.now, a.found)
+	case a.rec == nil:
+		// An unreadable record shows neither a loss nor an absence: the outcome stays unknown until
+		// the deadline.
+		r.problem = errors.Join(r.problem, a.err)
+		return false, nil
+	}
+	r.problem = a.err
+	g.mu.Lock()
+	g.tries.Failed(a.rec, a.err)
+	g.mu.Unlock()
+	// The write that caused the conflict may be this one, repeated by a transport, or one that was
+	// sent before it.
+	if e, known := cell.ConflictEntry(a.err); known {
+		now, err := g.cell.DecodeEntry(time.Time{}, e, nil)
+		if err == nil {
+			return r.judge(ctx, now, store.ResolveResult{})
+		}
+		r.problem = errors.Join(r.problem, err)
+	} else if !cell.NotApplied(a.err) && r.reading < maxReads {
+		r.read(ctx)
+	}
+	return false, nil
+}
+
+// judge calls found, for a state that was read. The renewal continues over what others have written.
+func (r *renewal) judge(ctx context.Context, now *cell.Seen, found store.ResolveResult) (over bool, _ error) {
+	t := r.g.tries
+	if over, err := r.g.found(now, found); over || r.g.tries == t || r.stop == nil || r.writing == maxTries {
+		return over, err
+	}
+	err := r.write(ctx)
+	return err != nil, err
 }
 
 // peekForOtherWrites reads the record for writes of others, where writes take long and reads do
