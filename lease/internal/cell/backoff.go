@@ -30,11 +30,11 @@ func (b *RetryPause) Pause() time.Duration {
 // Wait sleeps for the next pause, or returns the reason why ctx ended.
 func (b *RetryPause) Wait(ctx context.Context) error { return backoff.Sleep(ctx, b.Pause()) }
 
-// contention spreads the writes of many clients that change one record: each write that is applied
+// Contention spreads the writes of many clients that change one record: each write that is applied
 // makes those of the others conflict. The holder's own write comes first. After a conflict the
 // others pause for longer than the holder needs to read the record and to write over it. The pause
 // doubles after each further conflict.
-type contention struct {
+type Contention struct {
 	cell      *Cell
 	pause     time.Duration
 	Conflicts int
@@ -43,7 +43,7 @@ type contention struct {
 
 // Contention returns the pauses of a client that writes over the cell. The first free conflicts do
 // not delay it.
-func (c *Cell) Contention(free int) contention { return contention{cell: c, Free: free} }
+func (c *Cell) Contention(free int) Contention { return Contention{cell: c, Free: free} }
 
 // FreeConflicts is after how many conflicts in a row a holder's write waits before its next try. It
 // counts only where there is no hurry: where the holder's session is renewed elsewhere.
@@ -55,7 +55,7 @@ const renewalTakes = 4
 
 // Conflict notes a conflict. It pauses, and then returns what is in the record: the state that the
 // conflict carried is old by then.
-func (c *contention) Conflict(ctx context.Context) (*Seen, error) {
+func (c *Contention) Conflict(ctx context.Context) (*Seen, error) {
 	if c.Conflicts++; c.Conflicts <= c.Free {
 		return nil, nil
 	}

@@ -325,84 +325,115 @@ func (h *Holder) attemptOver(ctx context.Context, sure *cell.Seen, queue bool) (
 			return nil, fmt.Errorf("lock %q: %w", h.Name, err)
 		}
 	}
-	now := h.Cell.Known()
-	fresh := sure != nil && now != nil && now.Version == sure.Version
+	a := attempt{h: h, queue: queue, now: h.Cell.Known(), others: h.Cell.Contention(cell.FreeConflicts)}
+	a.fresh = sure != nil && a.now != nil && a.now.Version == sure.Version
 	if shown := h.place.TakeShown(); shown != nil {
-		now, fresh = shown, true
+		a.now, a.fresh = shown, true
 	}
-	look := h.place.Entry() != "" || h.Job != nil // before anything is decided
-	others := h.Cell.Contention(cell.FreeConflicts)
-	for round := 0; round < cell.MaxRounds || h.several(now) && round < maxContenders; round++ {
+	a.look = h.place.Entry() != "" || h.Job != nil // before anything is decided
+	for round := 0; round < cell.MaxRounds || h.several(a.now) && round < maxContenders; round++ {
+		err := a.read(ctx)
+		var guard *belief.Guard
 		switch {
-		case now == nil && h.guesses():
-			// If this guess, that there is no record, is wrong, the conflict shows the record.
-			now = &cell.Seen{At: h.c.Space.Clock.Monotonic(), Age: -1}
-		case now == nil || !fresh && (look || !h.goesOn(now, queue) && !h.c.Peers.MayBeOver(ctx, now.Rec)):
-			var err error
-			if now, err = h.Cell.Read(ctx); err != nil {
-				return nil, err
-			}
-			fresh = true
+		case err != nil:
+		case h.several(a.now) || h.place.Entry() != "":
+			guard, err = a.tryAsMember(ctx)
+		default:
+			guard, err = a.tryAlone(ctx)
 		}
-		if h.several(now) || h.place.Entry() != "" {
-			guard, next, wait, err := h.enter(ctx, now, queue)
-			switch {
-			case !fresh && (errors.Is(err, lockrec.ErrSlotCount) || errors.Is(err, lockrec.ErrWrongKind) || errors.Is(err, lockrec.ErrFull)):
-				look = true // what is remembered refuses nothing: the record may be another by now
-			case guard != nil || err != nil:
-				return guard, err
-			case next != nil:
-				now, fresh = next, true
-				if entry := h.place.Entry(); entry != "" && next.Names(entry) {
-					continue // it was written
-				}
-				if lockrec.IsRenewed(next.Rec) {
-					others.Free = 0
-				}
-				newer, err := others.Conflict(ctx)
-				if ctx.Err() != nil {
-					return nil, h.held(now, h.c.Space.Set.MinPoll)
-				}
-				if err != nil {
-					return nil, err
-				}
-				if newer != nil {
-					now = newer
-				}
-			case fresh:
-				return nil, h.held(now, wait)
-			default:
-				look = true
-			}
-			continue
-		}
-		verdict := h.evaluate(ctx, now)
-		if verdict.Err != nil {
-			return nil, verdict.Err
-		}
-		if verdict.Next != nil {
-			now, fresh = verdict.Next, true
-			continue
-		}
-		if h.Job != nil {
-			if err := h.Job.Due(ctx, now, verdict.Open); err != nil {
-				return nil, err
-			}
-		}
-		if !verdict.Open && fresh {
-			return nil, h.held(now, verdict.Wait)
-		}
-		if !verdict.Open {
-			look = true
-			continue
-		}
-		guard, next, err := h.claim(ctx, now, verdict.Reason)
 		if guard != nil || err != nil {
 			return guard, err
 		}
-		now, fresh = h.Cell.Note(next), true
 	}
-	return nil, h.held(now, h.c.Space.Set.MinPoll)
+	return nil, h.held(a.now, h.c.Space.Set.MinPoll)
+}
+
+// attempt is one attempt of a handle to take its lock. Its methods return neither a guard nor an error
+// if the attempt continues.
+type attempt struct {
+	h      *Holder
+	queue  bool       // the handle may enter the lock's queue
+	now    *cell.Seen // the state that decides; nil: none is known
+	fresh  bool       // now was read, or is known to be unchanged
+	look   bool       // a state that is not fresh decides nothing
+	others cell.Contention
+}
+
+// read reads the record, unless the state that the handle knows may decide.
+func (a *attempt) read(ctx context.Context) (err error) {
+	h := a.h
+	switch {
+	case a.now == nil && h.guesses():
+		// If this guess, that there is no record, is wrong, the conflict shows the record.
+		a.now = &cell.Seen{At: h.c.Space.Clock.Monotonic(), Age: -1}
+	case a.now == nil || !a.fresh && (a.look || !h.goesOn(a.now, a.queue) && !h.c.Peers.MayBeOver(ctx, a.now.Rec)):
+		a.now, err = h.Cell.Read(ctx)
+		a.fresh = true
+	}
+	return err
+}
+
+// tryAsMember takes the lock, or enters its queue, where the rules of locks with several holders apply.
+func (a *attempt) tryAsMember(ctx context.Context) (*belief.Guard, error) {
+	h := a.h
+	guard, next, wait, err := h.enter(ctx, a.now, a.queue)
+	switch {
+	case !a.fresh && (errors.Is(err, lockrec.ErrSlotCount) || errors.Is(err, lockrec.ErrWrongKind) || errors.Is(err, lockrec.ErrFull)):
+		a.look = true // what is remembered refuses nothing: the record may be another by now
+		return nil, nil
+	case guard != nil || err != nil:
+		return guard, err
+	case next == nil && a.fresh:
+		return nil, h.held(a.now, wait)
+	case next == nil:
+		a.look = true
+		return nil, nil
+	}
+	a.now, a.fresh = next, true
+	if entry := h.place.Entry(); entry != "" && next.Names(entry) {
+		return nil, nil // it was written
+	}
+	if lockrec.IsRenewed(next.Rec) {
+		a.others.Free = 0
+	}
+	newer, err := a.others.Conflict(ctx)
+	if ctx.Err() != nil {
+		return nil, h.held(a.now, h.c.Space.Set.MinPoll)
+	}
+	if newer != nil {
+		a.now = newer
+	}
+	return nil, err
+}
+
+// tryAlone takes a lock that has no members, and of which the handle becomes the only holder.
+func (a *attempt) tryAlone(ctx context.Context) (*belief.Guard, error) {
+	h := a.h
+	verdict := h.evaluate(ctx, a.now)
+	if verdict.Err != nil {
+		return nil, verdict.Err
+	}
+	if verdict.Next != nil {
+		a.now, a.fresh = verdict.Next, true
+		return nil, nil
+	}
+	if h.Job != nil {
+		if err := h.Job.Due(ctx, a.now, verdict.Open); err != nil {
+			return nil, err
+		}
+	}
+	switch {
+	case !verdict.Open && a.fresh:
+		return nil, h.held(a.now, verdict.Wait)
+	case !verdict.Open:
+		a.look = true
+		return nil, nil
+	}
+	guard, next, err := h.claim(ctx, a.now, verdict.Reason)
+	if guard == nil && err == nil {
+		a.now, a.fresh = h.Cell.Note(next), true
+	}
+	return guard, err
 }
 
 // goesOn reports whether the handle enters the queue over the state s, in which it has left the
