@@ -27,7 +27,7 @@ func TestEveryResultAsJSON(t *testing.T) {
 		"object mv file:bucket/b file:bucket/c", "object fence file:bucket/a --fence 3 --lock job", "object rm file:bucket/a --force", "object ls --recursive file:bucket",
 		"commit-log append file:bucket/log export.json", "commit-log latest file:bucket/log", "commit-log read file:bucket/log", "commit-log trim file:bucket/log --before 1",
 		"object sweep file:bucket",
-		"checkpoint resume-key https://a.example x {}", "checkpoint --file state.json restore --force --dry-run",
+		"checkpoint resume-key https://a.example x {}", "checkpoint --file state.json restore --dry-run",
 	} {
 		switch {
 		case strings.Contains(line, "TOKEN"):
@@ -38,6 +38,9 @@ func TestEveryResultAsJSON(t *testing.T) {
 			}
 		case strings.Contains(line, "restore"):
 			p.must(t, store, "checkpoint", "--file", "state.json", "advance", strings.Repeat("ab", 32), "6")
+			if err := os.WriteFile(filepath.Join(p.dir, "state.json"), []byte("{"), 0o600); err != nil {
+				t.Fatal(err)
+			}
 		}
 		stdout, stderr, status := p.run(t, store, append(strings.Fields(line), "--json")...)
 		name, _, _ := strings.Cut(line, " ")

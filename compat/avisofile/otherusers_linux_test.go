@@ -90,7 +90,7 @@ func TestSparseFence(t *testing.T) {
 			t.Errorf("%q: got %v, want too large", suffix, err)
 		}
 		if suffix == ".good" {
-			_, err = avisofile.Restore(t.Context(), path, &avisofile.RestoreOptions{Force: true})
+			_, err = avisofile.Restore(t.Context(), path, nil)
 			if !errors.Is(err, store.ErrTooLarge) {
 				t.Errorf("restore: got %v, want too large", err)
 			}

@@ -26,10 +26,6 @@ type RestoreOptions struct {
 	// Logger receives the warnings that [Options] describe. Default: no log.
 	Logger *slog.Logger
 
-	// With Force, Restore replaces even a state file that is not damaged. Default: if the state
-	// file can be read, the error matches [ErrReadable].
-	Force bool
-
 	// With DryRun, Restore changes nothing, and returns the result that it would have without
 	// DryRun. It does not create or take the lock.
 	DryRun bool
@@ -99,7 +95,7 @@ func restore(ctx context.Context, path string, opts *RestoreOptions) (RestoreRes
 		if err != nil {
 			return RestoreResult{}, store.MarkNotApplied(err)
 		}
-		plan, err := planRestore(p, opts.Force)
+		plan, err := planRestore(p)
 		plan.close()
 		return plan.result, store.MarkNotApplied(err)
 	}
@@ -113,7 +109,7 @@ func restore(ctx context.Context, path string, opts *RestoreOptions) (RestoreRes
 		return RestoreResult{}, store.MarkNotApplied(context.Cause(ctx))
 	}
 	defer h.release()
-	plan, err := planRestore(h.path, opts.Force)
+	plan, err := planRestore(h.path)
 	defer plan.close()
 	if err != nil {
 		return plan.result, store.MarkNotApplied(err)
@@ -140,7 +136,7 @@ func (r *restoring) close() {
 }
 
 // planRestore reads the files and returns what a restore would do.
-func planRestore(p filePath, force bool) (*restoring, error) {
+func planRestore(p filePath) (*restoring, error) {
 	r := &restoring{}
 	goodPath := p.file() + goodSuffix
 	m, content, err := readSnapshot(goodPath, maxStateFile)
@@ -166,9 +162,7 @@ func planRestore(p filePath, force bool) (*restoring, error) {
 		return r, err
 	case r.old.info != nil:
 		r.result.ReplacedPath = p.file() + badSuffix
-		if !force {
-			return r, ErrReadable
-		}
+		return r, ErrReadable
 	}
 
 	fencePath := p.file() + fenceSuffix

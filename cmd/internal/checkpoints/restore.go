@@ -26,7 +26,8 @@ workers process some events again.
 
 Before you call restore, stop other programs that use the file. restore prints how far the
 checkpoints move back, if restore can read the damaged file. With --dry-run, restore does no more.
-restore keeps the damaged file next to the state file.`,
+restore keeps the damaged file next to the state file. To replace a file that is not damaged,
+move the file away first.`,
 		Example: `  holdfast checkpoint restore --file state.json --dry-run
   holdfast checkpoint restore --file state.json`,
 		Args: cobra.NoArgs,
@@ -62,7 +63,6 @@ restore keeps the damaged file next to the state file.`,
 		},
 	}
 	cmd.Flags().BoolVar(&opts.DryRun, "dry-run", false, "print what would be restored, and change nothing")
-	cmd.Flags().BoolVar(&opts.Force, "force", false, "restore even if the state file can be read")
 	return cmd
 }
 
