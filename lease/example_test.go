@@ -33,7 +33,7 @@ func Example() {
 // The cases of the error that Do returns.
 func ExampleClient_Do() {
 	client, _ := lease.New(&memstore.Store{}, nil)
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Millisecond)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	err := client.Do(ctx, "nightly", func(ctx context.Context, guard *lease.Guard) error {
 		<-ctx.Done() // the lock is held until the function returns
