@@ -232,6 +232,7 @@ func TestTwoUsersAndRoot(t *testing.T) {
 // TestListingsWithDamage: a listing shows what can be read, and then says what cannot, with 78.
 // A sweep removes nothing then.
 func TestListingsWithDamage(t *testing.T) {
+	t.Parallel()
 	bin := holdfastBinary(t)
 	base := t.TempDir()
 	locks, bucket := filepath.Join(base, "locks"), filepath.Join(base, "bucket")

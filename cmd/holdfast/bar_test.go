@@ -43,12 +43,11 @@ func TestTransferShowsItsProgress(t *testing.T) {
 // On a terminal doctor shows each step, and leaves a line for each that took long; in a pipe it
 // says at the beginning that it takes long where every write waits.
 func TestDoctorShowsItsSteps(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t)
 	store, _ := serveS3(t, func(s *awstest.S3) { s.Versioning = "Enabled" })
 	store = strings.Replace(store, "s3://", "s3+versioned://", 1) + "&put_lifetime=3s" // also with the race detector on a busy machine
-	t.Setenv("AWS_ACCESS_KEY_ID", "test")
-	t.Setenv("AWS_SECRET_ACCESS_KEY", "test")
-	term := onTerminal(t, p.dir, p.bin, "--store", store, "doctor")
+	term := onTerminal(t, p.dir, "env", "AWS_ACCESS_KEY_ID=test", "AWS_SECRET_ACCESS_KEY=test", p.bin, "--store", store, "doctor")
 	term.expect(`every write on this store includes a pause`)
 	term.expect(`testing settings of the bucket \.\.\.`)
 	term.expect(`testing \d+ more rules of a register at once \.\.\.`)

@@ -124,6 +124,7 @@ func (r *running) ended() bool {
 // A command that became root cannot be ended by run: run says so, keeps the lock for as
 // long as the command continues, and ends with it.
 func TestCommandThatBecameRoot(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name   string
 		flags  []string

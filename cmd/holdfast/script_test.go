@@ -1,6 +1,7 @@
 package main
 
 import (
+	"flag"
 	"fmt"
 	"io/fs"
 	"os"
@@ -55,6 +56,12 @@ func (a apart) Run() int {
 	defer os.RemoveAll(dir)
 	stores.RootState = filepath.Join(dir, "holdfast")
 	os.Setenv("XDG_STATE_HOME", dir)
+	// The tests wait for programs that they start, so more tests run at once than there are processors.
+	flag.Parse()
+	if err := flag.Set("test.parallel", "8"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
 	status := a.M.Run()
 	for path, at := range filesBelow(own) {
 		if was, ok := before[path]; !ok || !was.Equal(at) {
@@ -111,6 +118,7 @@ const raceOptions = "GORACE"
 // The scripts in testdata/script are the tests of the command, in the words of
 // those who use it.
 func TestScript(t *testing.T) {
+	t.Parallel()
 	examples, err := filepath.Abs("../../examples")
 	if err != nil {
 		t.Fatal(err)

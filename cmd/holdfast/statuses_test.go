@@ -253,6 +253,7 @@ func damage(t *testing.T, store, name string) {
 // A write loses its reply, and then the store answers no more. No command can find out
 // whether the write was applied, and the status says so.
 func TestStatusUnknown(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t)
 	for _, line := range []string{"lock -n --ttl 5s new", "run -n --ttl 5s new -- touch ran", "hold -n --ttl 5s new", "checkpoint advance new 1", "checkpoint reset new 1"} {
 		t.Run(line, func(t *testing.T) {
