@@ -85,6 +85,7 @@ unraced+='|TestHandOverRequests|TestAskersLoseNoSession|TestManyAskersLoseNoSess
 unraced+='|TestFirstSightsAreBounded|TestFullLock|TestSimulationNotices|TestQueueThatAllAreWokenIn|TestElectionThroughFailures|TestQueueThatWasSlow'
 unraced+='|TestOneSlowKeyAmongMany|TestSessionWaitersShareTheirLooks|TestAcceptedOptionsLoseNothing|TestSteadyLatency|TestFrozenForLong|TestBatchPollTakeover'
 unraced+='|TestBatchPollRequests|TestBatchPollHandOver|TestBatchPollOddListings|TestAllBeforeAWaiterLeave'
+unraced+='|TestSQLiteLargeRow|TestPolicies|TestStatusUsage|TestGoWords|TestNamesWhatIsInIt|TestSweepRate|TestSweepMemory|TestBatchPollThatIsWrong|TestRequestsOfWaiters'
 models=(./proof/sessionmodel ./proof/rostermodel ./proof/logmodel ./proof/versionmodel)
 # These do less with the race detector than without it.
 again='TestSimulation|TestSimulationOfCrowds|TestOrders|TestTicketAlteredAtRandom'

@@ -963,3 +963,24 @@ func TestOthersWritesAreNoSignOfLife(t *testing.T) {
 		}
 	})
 }
+
+// A client that asks a session of its own learns from the session itself that it has read the request.
+func TestRequestToASessionOfTheSameClient(t *testing.T) {
+	bubble(t, func(t *testing.T, st store.Store) {
+		c := client(t, st, nil)
+		g := mustTake(t, with(t, open(t, c), "job", lease.LockOptions{}))
+		released := make(chan error, 1)
+		go func() {
+			<-g.YieldRequested()
+			time.Sleep(time.Minute)
+			released <- g.Release(t.Context())
+		}()
+		asked, err := c.RequestYield(t.Context(), "job", &lease.YieldOptions{Wait: true})
+		if err != nil || !asked.Acknowledged || !asked.GrantEnded {
+			t.Errorf("RequestYield: %+v, %v", asked, err)
+		}
+		if err := <-released; err != nil {
+			t.Error(err)
+		}
+	})
+}
