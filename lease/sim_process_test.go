@@ -40,7 +40,8 @@ type process struct {
 	awake time.Time // when the machine wakes up that is asleep
 	erred time.Time // when the last fault was
 
-	troubles atomic.Int64 // faults, and replies that took long
+	troubles atomic.Int64 // faults, and the beginnings and ends of requests that took long
+	flying   sync.Map     // the requests that are under way: *store.Op to the time when each was sent
 }
 
 // life is one program, from its start until it is closed or dies.
@@ -312,6 +313,15 @@ func (p *process) start(t *testing.T, ttl time.Duration) *life {
 // Elsewhere a reply takes long now and then.
 func (p *process) distance(l *life, carry func(context.Context, *store.Op, store.Handler) error) func(context.Context, *store.Op, store.Handler) error {
 	return func(ctx context.Context, op *store.Op, next store.Handler) error {
+		if op.Kind != store.OpWatch {
+			sent := time.Now()
+			p.flying.Store(op, sent)
+			defer func() {
+				if p.flying.Delete(op); time.Since(sent) > p.long() {
+					p.troubles.Add(1)
+				}
+			}()
+		}
 		there, back := time.Duration(0), time.Duration(0)
 		switch {
 		case op.Kind == store.OpWatch, p.s.isHealed():
@@ -334,6 +344,19 @@ func (p *process) distance(l *life, carry func(context.Context, *store.Op, store
 		}
 		return err
 	}
+}
+
+// long is longer than a request takes on a healthy store.
+func (p *process) long() time.Duration { return 200 * time.Millisecond * p.s.scale }
+
+// isHeldUp reports whether a request of the process is under way for long. Goroutines of a program
+// share the reads of a lock and of a session: one slow request can hold up all of them.
+func (p *process) isHeldUp() (heldUp bool) {
+	p.flying.Range(func(_, sent any) bool {
+		heldUp = time.Since(sent.(time.Time)) > p.long()
+		return !heldUp
+	})
+	return heldUp
 }
 
 // restart starts another program, and returns the one before.
@@ -577,12 +600,12 @@ func (p *process) tries(t *testing.T, l *life) {
 		switch {
 		case err == nil:
 			mark = ""
-		case !errors.As(err, &held) || held.Record.State != lease.Held || p.troubles.Load() != troubles:
+		case !errors.As(err, &held) || held.Record.State != lease.Held || p.troubles.Load() != troubles || p.isHeldUp():
 		case mark != cmp.Or(held.Record.HolderNonce, held.Record.Nonce):
 			mark, since = cmp.Or(held.Record.HolderNonce, held.Record.Nonce), now
 			by = now.Add(time.Duration(float64(held.Record.TTL)*(1+simRho)/(1-simRho)) + 2*every)
 		case now.After(by):
-			p.s.fail("%v: a client that tries every %v meets the same write of a dead holder for %v, and the TTL is %v: %v", l, every, now.Sub(since), held.Record.TTL, err)
+			p.s.fail("%v: a client that tries every %v meets the same write of a dead holder for %v, and the TTL is %v: %v (session %q)", l, every, now.Sub(since), held.Record.TTL, err, held.Record.Session)
 		}
 		if of != l {
 			of.close(t)
