@@ -153,7 +153,7 @@ func TestQueueOfShortWaits(t *testing.T) {
 						if pushes {
 							far = atDistance(st, func() time.Duration { return latency })
 						}
-						ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+						ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 						defer cancel()
 						var waiters sync.WaitGroup
 						var n atomic.Int32
