@@ -40,8 +40,8 @@ type process struct {
 	awake time.Time // when the machine wakes up that is asleep
 	erred time.Time // when the last fault was
 
-	troubles atomic.Int64 // faults, and the beginnings and ends of requests that took long
-	flying   sync.Map     // the requests that are under way: *store.Op to the time when each was sent
+	trouble atomic.Int64 // when a fault, or the beginning or end of a request that took long, was last, as Unix time in ns
+	flying  sync.Map     // the requests that are under way: *store.Op to the time when each was sent
 }
 
 // life is one program, from its start until it is closed or dies.
@@ -144,7 +144,7 @@ func (l *life) network(op *store.Op) fault {
 		f = []fault{drop, fail, lose, repeat, hang, hangLate, deaf}[p.rnd.IntN(7)]
 	}
 	p.erred = time.Now()
-	p.troubles.Add(1)
+	p.trouble.Store(time.Now().UnixNano())
 	p.s.count(func(s *simStats) {
 		s.Faults++
 		if f == deaf {
@@ -318,7 +318,7 @@ func (p *process) distance(l *life, carry func(context.Context, *store.Op, store
 			p.flying.Store(op, sent)
 			defer func() {
 				if p.flying.Delete(op); time.Since(sent) > p.long() {
-					p.troubles.Add(1)
+					p.trouble.Store(time.Now().UnixNano())
 				}
 			}()
 		}
@@ -333,7 +333,7 @@ func (p *process) distance(l *life, carry func(context.Context, *store.Op, store
 			back = there
 		case p.rnd.IntN(10) == 0:
 			back = min(p.seconds(10), time.Duration(p.rnd.IntN(30_000))*time.Millisecond)
-			p.troubles.Add(1)
+			p.trouble.Store(time.Now().UnixNano())
 		}
 		if there > 0 && pause(ctx, there) != nil {
 			return context.Cause(ctx)
@@ -349,14 +349,16 @@ func (p *process) distance(l *life, carry func(context.Context, *store.Op, store
 // long is longer than a request takes on a healthy store.
 func (p *process) long() time.Duration { return 200 * time.Millisecond * p.s.scale }
 
-// isHeldUp reports whether a request of the process is under way for long. Goroutines of a program
-// share the reads of a lock and of a session: one slow request can hold up all of them.
-func (p *process) isHeldUp() (heldUp bool) {
+// quietFor reports whether all requests of the process were answered soon, and without a fault, for that
+// time. Goroutines of a program share the reads of a lock and of a session: one slow request can hold up
+// all of them, and so can the pause of up to MaxPoll after an error.
+func (p *process) quietFor(d time.Duration) bool {
+	quiet := time.Since(time.Unix(0, p.trouble.Load())) > d
 	p.flying.Range(func(_, sent any) bool {
-		heldUp = time.Since(sent.(time.Time)) > p.long()
-		return !heldUp
+		quiet = quiet && time.Since(sent.(time.Time)) <= p.long()
+		return quiet
 	})
-	return heldUp
+	return quiet
 }
 
 // restart starts another program, and returns the one before.
@@ -593,14 +595,14 @@ func (p *process) tries(t *testing.T, l *life) {
 		if p.s.wrong != nil && p.s.wrong.forgets {
 			of = p.start(t, l.client.Options().TTL)
 		}
-		troubles := p.troubles.Load()
+		began := time.Now()
 		err := p.try(t, of, every)
 		now := p.clock.read().Mono
 		var held *lease.HeldError
 		switch {
 		case err == nil:
 			mark = ""
-		case !errors.As(err, &held) || held.Record.State != lease.Held || p.troubles.Load() != troubles || p.isHeldUp():
+		case !errors.As(err, &held) || held.Record.State != lease.Held || !p.quietFor(time.Since(began)+of.client.Options().Tuning.MaxPoll):
 		case mark != cmp.Or(held.Record.HolderNonce, held.Record.Nonce):
 			mark, since = cmp.Or(held.Record.HolderNonce, held.Record.Nonce), now
 			by = now.Add(time.Duration(float64(held.Record.TTL)*(1+simRho)/(1-simRho)) + 2*every)
