@@ -216,7 +216,7 @@ func environ(dir string, more ...string) []string {
 	return append(append(os.Environ(), "HOLDFAST_STORE=file:"+filepath.Join(dir, "store"), "HOME="+dir), more...)
 }
 
-// worker is a guarded program: worker LOG ROUNDS adds one to a counter in LOG that
+// worker is a guarded program: worker FILE adds one to the counter in FILE, which
 // only a lock protects.
 func worker() {
 	path := os.Args[1]
@@ -224,7 +224,7 @@ func worker() {
 	if b, err := os.ReadFile(path); err == nil {
 		fmt.Sscan(string(b), &n)
 	}
-	time.Sleep(time.Millisecond)
+	time.Sleep(10 * time.Millisecond)
 	if err := os.WriteFile(path, []byte(fmt.Sprint(n+1)), 0o600); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
