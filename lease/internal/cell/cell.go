@@ -87,9 +87,16 @@ func (c *Cell) Event(kind event.Kind, session string) event.Event {
 // Known returns the state that was seen last, by this process or an earlier one.
 func (c *Cell) Known() *Seen {
 	c.mu.Lock()
+	last := c.last
+	c.mu.Unlock()
+	if last != nil || c.Space.cache == nil {
+		return last
+	}
+	recalled := c.recall() // without the mutex: the disk of the cache may hang
+	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.last == nil && c.Space.cache != nil {
-		c.last = c.recall()
+	if c.last == nil {
+		c.last = recalled
 	}
 	return c.last
 }
