@@ -122,7 +122,7 @@ func (a *access) withCheckpoints(ctx context.Context, f *checkpointFlags, do fun
 	if err != nil {
 		return err
 	}
-	defer leases.Clients{{Client: client, Store: st}}.Close(ctx)
+	defer st.Close()
 	keeper, err := checkpoint.New(st.Store, &checkpoint.Options{HeldBy: heldBy(client)})
 	if err != nil {
 		return err
@@ -141,7 +141,7 @@ func (a *access) withFile(ctx context.Context, f *checkpointFlags, do func(conte
 		if err != nil {
 			return err
 		}
-		defer leases.Clients{{Client: client, Store: st}}.Close(ctx)
+		defer st.Close()
 		o.HeldBy = heldBy(client)
 	}
 	if _, err := os.Stat(filepath.Dir(f.file)); errors.Is(err, fs.ErrNotExist) {

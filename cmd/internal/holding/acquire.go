@@ -45,7 +45,7 @@ func handleSignals(signals chan os.Signal) (handled chan struct{}) {
 func (a *access) handles(ctx context.Context, f *runFlags, names []string) (handles []*openedStore, all leases.Clients, presence []presenceFiler, err error) {
 	defer func() {
 		if err != nil {
-			all.Close(ctx)
+			all.Close()
 		}
 	}()
 	inherited := leases.InheritedLocks()

@@ -114,7 +114,7 @@ func (a *access) lock(ctx context.Context, f *runFlags, name, path, keep string)
 	if err != nil {
 		return err
 	}
-	defer clients.Close(ctx)
+	defer clients.Close()
 	old, err := a.vacant(ctx, place, handles[0])
 	if err != nil {
 		return err
@@ -188,7 +188,7 @@ func (a *access) vacant(ctx context.Context, place *handleDir, wanted *openedSto
 	}
 	client, st, err := a.Client(ctx, f.Store, &leases.Flags{Detached: true})
 	if err == nil {
-		defer leases.Clients{{Client: client, Store: st}}.Close(ctx)
+		defer st.Close()
 		var info lease.Info
 		info, err = client.Inspect(ctx, f.Ticket.Name)
 		if errors.Is(err, store.ErrNotFound) || err == nil && (info.Record.State != lease.Held || info.Record.Grant != f.Ticket.Grant) {
@@ -313,7 +313,7 @@ func (a *access) renewed(ctx context.Context, path, grant string) (*handleFile, 
 	if err != nil {
 		return nil, err
 	}
-	defer leases.Clients{client}.Close(ctx)
+	defer client.Store.Close()
 	// If this command dies in the middle, the file still holds a good handle.
 	ticket, err := client.RenewTicket(ctx, *f.Ticket, func(t lease.Ticket) error {
 		f.Ticket = &t
@@ -370,7 +370,7 @@ func (a *access) unlock(ctx context.Context, path, grant string) error {
 	if err != nil {
 		return err
 	}
-	defer leases.Clients{client}.Close(ctx)
+	defer client.Store.Close()
 	err = handleError(path, client.ReleaseTicket(ctx, *f.Ticket))
 	if errors.Is(err, lease.ErrTicketUsed) {
 		return err

@@ -158,7 +158,7 @@ func (a *access) hold(ctx context.Context, f *runFlags, name string) error {
 	if err != nil {
 		return err
 	}
-	defer clients.Close(ctx)
+	defer clients.Close()
 	set, err := a.acquire(ctx, f, handles, signals)
 	if errors.Is(err, errInputEnded) {
 		a.Notef("end of input: no lock was taken")

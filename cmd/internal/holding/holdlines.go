@@ -68,7 +68,7 @@ func (a *access) holdLines(ctx context.Context, f *runFlags) error {
 	if err != nil {
 		return err
 	}
-	defer leases.Clients{{Client: client, Store: st}}.Close(ctx)
+	defer st.Close()
 	h.client = client
 	h.session, err = client.OpenSession(asked)
 	if err != nil && asked.Err() != nil {

@@ -92,7 +92,7 @@ func (a *access) lead(ctx context.Context, f *runFlags, value []byte, names, arg
 	if err != nil {
 		return err
 	}
-	defer leases.Clients{{Client: client, Store: st}}.Close(ctx)
+	defer st.Close()
 	if err := leases.HeldAround(ctx, client, leases.InheritedLocks(), st.URL, names[0]); err != nil {
 		return err
 	}

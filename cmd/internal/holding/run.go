@@ -209,7 +209,7 @@ func (a *access) run(ctx context.Context, f *runFlags, names, argv []string) (er
 	if err != nil {
 		return err
 	}
-	defer clients.Close(ctx)
+	defer clients.Close()
 	tally.store = handles[0].url
 	set, err := a.acquire(ctx, f, handles, signals)
 	if ran := (*lease.AlreadyRanError)(nil); errors.As(err, &ran) {

@@ -80,10 +80,9 @@ type Client struct {
 // Clients are the clients of one command.
 type Clients []Client
 
-// Close releases what is held and closes the stores.
-func (c Clients) Close(ctx context.Context) {
+// Close closes the stores, and with them the clients.
+func (c Clients) Close() {
 	for _, client := range c {
-		_ = client.Close(ctx) // the release has reported the errors
 		_ = client.Store.Close()
 	}
 }
@@ -95,7 +94,8 @@ func (c Clients) Flush() {
 	}
 }
 
-// Client opens a store and a client of leases on it.
+// Client opens a store and a client of leases on it. Closing the store closes the client, too: it
+// releases what the client holds.
 func (a *Opener) Client(ctx context.Context, url string, f *Flags) (*lease.Client, stores.Opened, error) {
 	st, err := a.OpenURL(ctx, url)
 	if err != nil {
@@ -131,20 +131,22 @@ func (a *Opener) Client(ctx context.Context, url string, f *Flags) (*lease.Clien
 		_ = st.Close()
 		return nil, stores.Opened{}, f.explain(err)
 	}
-	st.Closer = reportingCloser{st.Closer, client}
+	st.Closer = clientCloser{ctx, client, st.Closer}
 	return client, st, nil
 }
 
-// reportingCloser closes a store. First it waits until the messages about past events are
-// written.
-type reportingCloser struct {
-	io.Closer
+// clientCloser closes a client and its store. Between the two it waits until the messages about past
+// events are written.
+type clientCloser struct {
+	ctx    context.Context
 	client *lease.Client
+	store  io.Closer
 }
 
-func (c reportingCloser) Close() error {
+func (c clientCloser) Close() error {
+	_ = c.client.Close(c.ctx) // the release has reported the errors
 	Flush(c.client)
-	return c.Closer.Close()
+	return c.store.Close()
 }
 
 // Flush waits, for a short time at most, until the messages about past events are written.
@@ -163,7 +165,7 @@ func (a *Opener) lockNames(ctx context.Context, yield func(string) bool) error {
 	if err != nil {
 		return err
 	}
-	defer Clients{Client{client, st}}.Close(ctx)
+	defer st.Close()
 	for name, err := range client.List(ctx, "") {
 		if err != nil || !yield(name) {
 			return err

@@ -93,7 +93,7 @@ func (a *access) askFor(ctx context.Context, name string, f *leases.Flags, reaso
 	if err != nil {
 		return err
 	}
-	defer leases.Clients{{Client: client, Store: st}}.Close(ctx)
+	defer st.Close()
 	ctx, cancel := cmdline.UntilSignal(ctx)
 	defer cancel()
 	options := &lease.YieldOptions{Reason: reason, Wait: wait > 0}

@@ -73,7 +73,7 @@ func (a *access) breakLock(ctx context.Context, name string, token uint64, now, 
 	if err != nil {
 		return err
 	}
-	defer leases.Clients{{Client: client, Store: st}}.Close(ctx)
+	defer st.Close()
 	if !yes {
 		if err := a.confirmBreak(ctx, client, name, now); err != nil {
 			return err
@@ -159,7 +159,7 @@ func (a *access) breakUnreadable(ctx context.Context, name string, yes bool) err
 	if err != nil {
 		return err
 	}
-	defer leases.Clients{{Client: client, Store: st}}.Close(ctx)
+	defer st.Close()
 	if !yes && a.Interactive() {
 		question := fmt.Sprintf("After this command, other clients can take lock %q on %s at once. If a holder lives, two holders work at the same time. Are all holders certainly dead?", name, st.URL)
 		if err := a.confirmed(name, question); err != nil {

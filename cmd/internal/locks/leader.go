@@ -77,7 +77,7 @@ func (a *access) leader(ctx context.Context, name string, watch bool) error {
 	if err != nil {
 		return err
 	}
-	defer leases.Clients{{Client: client, Store: st}}.Close(ctx)
+	defer st.Close()
 	if watch {
 		ctx, cancel := cmdline.UntilSignal(ctx)
 		defer cancel()

@@ -93,7 +93,7 @@ func (a *access) ls(ctx context.Context, f *leases.Flags, prefix, state string, 
 	if err != nil {
 		return err
 	}
-	defer leases.Clients{{Client: client, Store: st}}.Close(ctx)
+	defer st.Close()
 	views, err := list(ctx, client, st.Store, prefix, state, st.URL)
 	if err != nil && !errors.Is(err, store.ErrCorrupt) {
 		return err
@@ -222,7 +222,7 @@ func (a *access) show(ctx context.Context, f *leases.Flags, name string) error {
 	if err != nil {
 		return err
 	}
-	defer leases.Clients{{Client: client, Store: st}}.Close(ctx)
+	defer st.Close()
 	v, err := inspect(ctx, client, st.Store, name, st.URL)
 	if err != nil {
 		return err

@@ -46,7 +46,7 @@ func (a *access) resize(ctx context.Context, name string, slots int) error {
 	if err != nil {
 		return err
 	}
-	defer leases.Clients{{Client: client, Store: st}}.Close(ctx)
+	defer st.Close()
 	rec, err := client.Resize(ctx, name, slots)
 	if err != nil {
 		return err

@@ -82,7 +82,7 @@ func (a *access) sweepLocks(ctx context.Context, prefix string, olderThan time.D
 	if err != nil {
 		return err
 	}
-	defer leases.Clients{{Client: client, Store: st}}.Close(ctx)
+	defer st.Close()
 	progress := a.Progress()
 	looked, gone := 0, []string{}
 	removed, err := client.Sweep(ctx, &lease.SweepOptions{

@@ -64,7 +64,7 @@ func (a *access) watch(ctx context.Context, f *leases.Flags, prefix string, rene
 	if err != nil {
 		return err
 	}
-	defer leases.Clients{{Client: client, Store: st}}.Close(ctx)
+	defer st.Close()
 	ctx, stop := cmdline.UntilSignal(ctx)
 	var wg sync.WaitGroup
 	defer wg.Wait()
