@@ -67,64 +67,6 @@ func electionIn(t *testing.T, s *lease.Session, name string) *lease.Election {
 	return e
 }
 
-// Of seven candidates, some under sessions, one leads at a time, each leads once, and each is seen with its own
-// value and its own token: in every record that is ever written, too.
-func TestElectionHasOneLeader(t *testing.T) {
-	for _, pushes := range []bool{true, false} {
-		bubble(t, func(t *testing.T, st store.Store) {
-			if !pushes {
-				st = unwatched{st}
-			}
-			written := map[uint64]string{} // the values by token
-			w := store.Intercept(st, func(ctx context.Context, op *store.Op, next store.Handler) error {
-				err := next(ctx, op)
-				rec, bad := lease.Decode("job", op.Value)
-				if err != nil || !op.Kind.Write() || bad != nil || rec.State != lease.Held {
-					return err
-				}
-				if v, known := written[rec.Token]; known && v != string(rec.Data) {
-					t.Errorf("the token %d was written with the value %q and with %q", rec.Token, v, rec.Data)
-				}
-				written[rec.Token] = string(rec.Data)
-				return err
-			})
-			var leading, terms atomic.Int32
-			var all sync.WaitGroup
-			for i := range 7 {
-				c := client(t, w, nil)
-				e := election(t, c, "job")
-				if i%2 == 0 {
-					e = electionIn(t, open(t, c), "job")
-				}
-				value := fmt.Sprint("candidate ", i)
-				all.Go(func() {
-					g, err := e.Campaign(t.Context(), []byte(value))
-					if err != nil {
-						t.Error(err)
-						return
-					}
-					if n := leading.Add(1); n != 1 {
-						t.Errorf("%d lead", n)
-					}
-					wantLeader(t, c, "job", value, g.Token())
-					time.Sleep(time.Minute)
-					wantLeader(t, c, "job", value, g.Token())
-					leading.Add(-1)
-					terms.Add(1)
-					if err := e.Resign(t.Context()); err != nil {
-						t.Error(err)
-					}
-				})
-			}
-			all.Wait()
-			if terms.Load() != 7 || len(written) != 7 {
-				t.Errorf("%d of 7 candidates led, the values are %v", terms.Load(), written)
-			}
-			wantNoLeader(t, client(t, st, nil), "job")
-		})
-	}
-}
-
 // The value is written with the claim: a campaign costs what an acquire costs, and no
 // reader sees the leader without its value. A value of none does not leave that of the
 // leader before.
@@ -288,26 +230,6 @@ func TestProclaimOfALeaderAlone(t *testing.T) {
 			t.Errorf("after Resign: %v", err)
 		}
 		wantNoLeader(t, c, "job")
-	})
-}
-
-// A candidate that waits leads as soon as the leader has resigned.
-func TestResignHandsOver(t *testing.T) {
-	bubble(t, func(t *testing.T, st store.Store) {
-		first, second := election(t, client(t, st, nil), "job"), election(t, client(t, st, nil), "job")
-		g := mustCampaign(t, first, "first")
-		var resigned time.Time
-		time.AfterFunc(time.Hour, func() {
-			resigned = time.Now()
-			_ = first.Resign(context.Background())
-		})
-		next := mustCampaign(t, second, "second")
-		if took := time.Since(resigned); resigned.IsZero() || took > time.Second {
-			t.Errorf("the next leads %v after the resignation", took)
-		}
-		if next.Token() <= g.Token() || !errors.Is(g.Err(), lease.ErrReleased) {
-			t.Errorf("the token %d after %d, %v", next.Token(), g.Token(), g.Err())
-		}
 	})
 }
 

@@ -1,7 +1,6 @@
 package lease_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"math"
@@ -82,12 +81,12 @@ func (p *plainStore) Delete(ctx context.Context, key string, prev store.Version)
 	return p.st.Delete(ctx, key, prev)
 }
 
-// A handle is re-entrant: many goroutines hold through it, and the lease ends with
-// the last of them.
-func TestHandleIsReentrant(t *testing.T) {
+// Many goroutines take a lock through one handle at the same time: they share one grant, which
+// costs one request.
+func TestGoroutinesOfAHandleShareAGrant(t *testing.T) {
 	bothWays(t, func(t *testing.T, st store.Store, client newParty) {
 		w := newWire(st)
-		c, other := client(t, w, nil), client(t, st, nil)
+		c := client(t, w, nil)
 		w.requests() // that opened a session
 		h := handle(t, c, "job")
 		var wg sync.WaitGroup
@@ -105,39 +104,14 @@ func TestHandleIsReentrant(t *testing.T) {
 		if n := w.requests(); n != 1 {
 			t.Errorf("20 guards took %d requests", n)
 		}
-		for i, g := range guards {
+		for _, g := range guards {
 			if g.Token() != guards[0].Token() {
 				t.Errorf("tokens %d and %d in one grant", g.Token(), guards[0].Token())
 			}
-			wantHeld(t, other, "job")
+			wantState(t, c, "job", lease.Held)
 			mustRelease(t, g)
-			if err := g.Err(); !errors.Is(err, lease.ErrReleased) {
-				t.Errorf("Err after the release = %v", err)
-			}
-			if i+1 < len(guards) && guards[i+1].Err() != nil {
-				t.Errorf("releasing guard %d ended guard %d", i, i+1)
-			}
 		}
-		next, err := h.TryAcquire(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		if next.Token() <= guards[0].Token() || !next.WasLastHolder() {
-			t.Errorf("token %d after %d, continuous %v", next.Token(), guards[0].Token(), next.WasLastHolder())
-		}
-		_ = guards[0].Release(t.Context()) // late, of an old grant
-		if err := next.Err(); err != nil {
-			t.Error(err)
-		}
-		mustRelease(t, next)
-		mustRelease(t, mustTry(t, other, "job"))
-		if next, err = h.TryAcquire(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		if next.WasLastHolder() {
-			t.Error("another has held the lock in between")
-		}
-		mustRelease(t, next)
+		wantState(t, c, "job", lease.Free)
 	})
 }
 
@@ -198,63 +172,6 @@ func TestHandleLostGrantIsWaitedOut(t *testing.T) {
 	}
 }
 
-func TestHandleData(t *testing.T) {
-	bothWays(t, func(t *testing.T, st store.Store, client newParty) {
-		w := newWire(st)
-		c := client(t, w, nil)
-		g := mustTry(t, c, "job")
-		if g.Data() != nil {
-			t.Errorf("data %q of a new lock", g.Data())
-		}
-		for _, want := range [][]byte{[]byte("step 1"), {0xff, 0}, {}, nil} {
-			w.set(nth(1, lose))
-			if err := g.SetData(t.Context(), want); err != nil {
-				t.Fatal(err)
-			}
-			w.set(nil)
-			if got := wantState(t, c, "job", lease.Held).Data; !bytes.Equal(got, want) || (got == nil) != (want == nil) {
-				t.Errorf("stored %q, want %q", got, want)
-			}
-			time.Sleep(ttl)
-			if got := g.Data(); !bytes.Equal(got, want) {
-				t.Errorf("after renewals %q, want %q", got, want)
-			}
-		}
-		if err := g.SetData(t.Context(), make([]byte, store.MaxValue)); !errors.Is(err, store.ErrTooLarge) {
-			t.Errorf("too much data: %v", err)
-		}
-		if err := g.SetData(t.Context(), []byte("last")); err != nil {
-			t.Fatal(err)
-		}
-		mustRelease(t, g)
-		if g = mustTry(t, c, "job"); string(g.Data()) != "last" {
-			t.Errorf("the next grant finds %q", g.Data())
-		}
-		mustRelease(t, g)
-		if err := g.SetData(t.Context(), nil); !errors.Is(err, lease.ErrReleased) {
-			t.Errorf("SetData after the release = %v", err)
-		}
-	})
-}
-
-func TestHandleManualRenewal(t *testing.T) {
-	bothWays(t, func(t *testing.T, st store.Store, client newParty) {
-		c := client(t, st, &lease.Options{ManualRenewal: true})
-		g := mustTry(t, c, "job")
-		for range 10 {
-			time.Sleep(ttl / 2)
-			if err := g.Renew(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-		}
-		time.Sleep(ttl)
-		wantLost(t, g, lease.ErrExpired)
-		if err := g.Renew(t.Context()); !errors.Is(err, lease.ErrLost) {
-			t.Errorf("Renew of a lost lease = %v", err)
-		}
-	})
-}
-
 func TestHandleReclaimOwn(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		c := client(t, st, &lease.Options{Holder: "worker-1", ReclaimOwn: true})
@@ -283,90 +200,15 @@ func TestHandleReclaimOwn(t *testing.T) {
 	})
 }
 
-func TestHandleBreak(t *testing.T) {
-	bubble(t, func(t *testing.T, st store.Store) {
-		a, b := client(t, st, nil), client(t, st, nil)
-		if _, err := b.Break(t.Context(), "job", 1, nil); !errors.Is(err, store.ErrNotFound) {
-			t.Errorf("Break of nothing = %v", err)
-		}
-		g := mustTry(t, a, "job")
-		if _, err := b.Break(t.Context(), "job", g.Token()+1, nil); !errors.Is(err, lease.ErrTokenMismatch) {
-			t.Errorf("Break of another token = %v", err)
-		}
-		rec, err := b.Break(t.Context(), "job", g.Token(), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if rec.Token != g.Token()+1 || rec.State != lease.Broken {
-			t.Errorf("Break wrote %+v", rec)
-		}
-		began := time.Now()
-		won, err := b.Acquire(t.Context(), "job", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if waited := time.Since(began); waited < ttl || waited > ttl*11/10 {
-			t.Errorf("taken %v after the break; want a TTL and the allowance", waited)
-		}
-		wantLost(t, g, lease.ErrBroken)
-		mustRelease(t, won)
-		if _, err := b.Break(t.Context(), "job", won.Token(), &lease.BreakOptions{Immediate: true}); !errors.Is(err, lease.ErrNotHeld) {
-			t.Errorf("Break of a free lock = %v", err)
-		}
-		// With a lost reply the break is recognised.
-		g = mustTry(t, a, "job")
-		w := newWire(st)
-		w.set(nth(1, lose))
-		if rec, err = client(t, w, nil).Break(t.Context(), "job", g.Token(), &lease.BreakOptions{Immediate: true}); err != nil || rec.Token != g.Token()+1 {
-			t.Errorf("Break with a lost reply = %+v, %v", rec, err)
-		}
-		mustRelease(t, mustTry(t, b, "job"))
-	})
-}
-
-func TestHandleAll(t *testing.T) {
+// A set of guards ends with the first of its leases. Its release frees the other locks.
+func TestSetEndsWithTheFirstOfItsLeases(t *testing.T) {
 	bothWays(t, func(t *testing.T, st store.Store, client newParty) {
-		a, b := client(t, st, nil), client(t, st, nil)
-		// Opposite orders, over and over: neither waits for ever.
-		var wg sync.WaitGroup
-		for i, c := range []*party{a, b} {
-			wg.Go(func() {
-				for range 20 {
-					x, y := handle(t, c, "x"), handle(t, c, "y")
-					if i == 1 {
-						x, y = y, x
-					}
-					set, err := lease.AcquireAll(t.Context(), x, y)
-					if err != nil {
-						t.Error(err)
-						return
-					}
-					if set.Guard("x") == nil || set.Guard("y") == nil || set.Guard("z") != nil || set.Err() != nil {
-						t.Errorf("the set holds %v", set.Guards())
-					}
-					time.Sleep(time.Second)
-					if err := set.Release(t.Context()); err != nil {
-						t.Error(err)
-					}
-				}
-			})
-		}
-		wg.Wait()
-		// All or none.
-		g := mustTry(t, b, "y")
-		if _, err := lease.TryAcquireAll(t.Context(), handle(t, a, "x"), handle(t, a, "y")); !errors.Is(err, lease.ErrHeld) {
-			t.Errorf("TryAcquireAll = %v", err)
-		}
-		wantState(t, a, "x", lease.Free)
-		mustRelease(t, g)
-		// The set ends with the first of its leases.
-		set, err := lease.TryAcquireAll(t.Context(), handle(t, a, "x"), handle(t, a, "y"))
+		c := client(t, st, nil)
+		set, err := lease.TryAcquireAll(t.Context(), handle(t, c, "x"), handle(t, c, "y"))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := b.Break(t.Context(), "x", set.Guard("x").Token(), &lease.BreakOptions{Immediate: true}); err != nil {
-			t.Fatal(err)
-		}
+		breaks(t, st, set.Guard("x"))
 		<-set.Context().Done()
 		if err := context.Cause(set.Context()); !errors.Is(err, lease.ErrBroken) {
 			t.Errorf("the set ended with %v", err)
@@ -374,7 +216,7 @@ func TestHandleAll(t *testing.T) {
 		if err := set.Release(t.Context()); !errors.Is(err, lease.ErrBroken) {
 			t.Errorf("Release = %v", err)
 		}
-		wantState(t, a, "y", lease.Free)
+		wantState(t, c, "y", lease.Free)
 	})
 }
 
@@ -405,63 +247,6 @@ func TestHandleAllLosesOneWhileWaiting(t *testing.T) {
 		if err := set.Release(t.Context()); err != nil {
 			t.Error(err)
 		}
-	})
-}
-
-func TestHandleTicket(t *testing.T) {
-	bubble(t, func(t *testing.T, st store.Store) {
-		o := &lease.Options{TTL: time.Minute, NoPresence: true, ManualRenewal: true}
-		a, b := client(t, st, o), client(t, st, o)
-		g := mustTry(t, a, "job")
-		ticket, err := g.Detach(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := g.Err(); !errors.Is(err, lease.ErrDetached) {
-			t.Errorf("Err of a detached guard = %v", err)
-		}
-		wantHeld(t, a, "job")
-		for range 5 {
-			time.Sleep(30 * time.Second)
-			if g, err = b.Attach(t.Context(), ticket); err != nil {
-				t.Fatal(err)
-			}
-			if err := g.Renew(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-			if ticket, err = g.Detach(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if g, err = a.Attach(t.Context(), ticket); err != nil {
-			t.Fatal(err)
-		}
-		mustRelease(t, g)
-		wantState(t, a, "job", lease.Free)
-		if _, err := a.Attach(t.Context(), ticket); !errors.Is(err, lease.ErrReleased) {
-			t.Errorf("Attach after the release = %v", err)
-		}
-		// Too late: it is lost, and freed.
-		if ticket, err = mustTry(t, a, "job").Detach(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		time.Sleep(time.Hour)
-		if _, err := b.Attach(t.Context(), ticket); !errors.Is(err, lease.ErrExpired) {
-			t.Errorf("Attach after the deadline = %v", err)
-		}
-		wantState(t, a, "job", lease.Free)
-		// Another client has it by now.
-		if ticket, err = mustTry(t, a, "job").Detach(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := b.Break(t.Context(), "job", ticket.Token, &lease.BreakOptions{Immediate: true}); err != nil {
-			t.Fatal(err)
-		}
-		g = mustTry(t, b, "job")
-		if _, err := a.Attach(t.Context(), ticket); !errors.Is(err, lease.ErrTakenOver) {
-			t.Errorf("Attach to another's lock = %v", err)
-		}
-		mustRelease(t, g)
 	})
 }
 

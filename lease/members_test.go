@@ -195,36 +195,6 @@ func dies(t *testing.T, st store.Store) *lease.Session {
 	return open(t, client(t, st, &lease.Options{ManualRenewal: true}))
 }
 
-// Each dead reader's session is revoked by itself, and the renewals of the others do not keep it
-// alive.
-func TestDeadReaderIsFenced(t *testing.T) {
-	bubble(t, func(t *testing.T, st store.Store) {
-		shared := lease.LockOptions{Shared: true}
-		live := opened(t, st)
-		g := mustTake(t, with(t, live, "job", shared))
-		dead := dies(t, st)
-		mustTake(t, with(t, dead, "job", shared))
-		w := acquiring(t, with(t, opened(t, st), "job", lease.LockOptions{}))
-		for range 4 {
-			time.Sleep(ttl / 2)
-			synctest.Wait()
-		}
-		rec := record(t, st, "job")
-		if len(rec.Holders) != 1 || rec.Holders[0].Session != live.ID() || len(rec.Queue) != 1 {
-			t.Fatalf("%+v", rec)
-		}
-		if g.Err() != nil || w.over() {
-			t.Fatal(g.Err(), w.err)
-		}
-		mustRelease(t, g)
-		<-w.done
-		if w.err != nil {
-			t.Fatal(w.err)
-		}
-		mustRelease(t, w.guard)
-	})
-}
-
 // A client that wants the lock takes out the readers that are dead, also for a plain lease.
 func TestPlainLeaseAfterDeadReaders(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
@@ -275,49 +245,6 @@ func TestSemaphore(t *testing.T) {
 			t.Errorf("%+v", rec)
 		}
 	})
-}
-
-// A semaphore of 10 with 100 contenders: never more than 10 hold it, no slot is held twice,
-// and all have their turn; with a queue in the order of arrival and without.
-func TestSemaphoreContenders(t *testing.T) {
-	for _, fair := range []bool{false, true} {
-		t.Run(fmt.Sprint("fair ", fair), func(t *testing.T) {
-			bubble(t, func(t *testing.T, st store.Store) {
-				sessions := []*lease.Session{opened(t, st), opened(t, st), opened(t, st), opened(t, st), opened(t, st)}
-				var (
-					mu    sync.Mutex
-					slots = map[int]bool{}
-					last  uint64
-					wg    sync.WaitGroup
-				)
-				for i := range 100 {
-					h := with(t, sessions[i%5], "job", lease.LockOptions{Slots: 10, Fair: fair})
-					wg.Go(func() {
-						if err := h.Do(t.Context(), func(ctx context.Context, g *lease.Guard) error {
-							mu.Lock()
-							if slots[g.Slot()] || len(slots) >= 10 || g.Slot() < 1 || g.Slot() > 10 {
-								t.Errorf("slot %d beside %v", g.Slot(), slots)
-							}
-							slots[g.Slot()] = true
-							last = max(last, g.Token())
-							mu.Unlock()
-							time.Sleep(time.Second)
-							mu.Lock()
-							delete(slots, g.Slot())
-							mu.Unlock()
-							return nil
-						}); err != nil {
-							t.Error(err)
-						}
-					})
-				}
-				wg.Wait()
-				if rec := record(t, st, "job"); rec.State != lease.Free || rec.Token != last {
-					t.Errorf("%+v, last %d", rec, last)
-				}
-			})
-		})
-	}
 }
 
 // What a semaphore refuses: numbers of slots that none has, another number than it has, and

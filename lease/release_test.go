@@ -1,41 +1,15 @@
 package lease_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/holdfast-go/holdfast/lease"
 	"github.com/holdfast-go/holdfast/store"
 )
-
-// An expired holder releases after another has acquired.
-func TestReleaseAfterTakeoverTouchesNothing(t *testing.T) {
-	bothWays(t, func(t *testing.T, st store.Store, client newParty) {
-		cut := newWire(st)
-		a, b := client(t, cut, nil), client(t, st, nil)
-		old := mustTry(t, a, "job")
-		cut.set(everything(drop))
-		won, err := b.Acquire(t.Context(), "job", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		wantLost(t, old, lease.ErrExpired)
-		cut.set(nil)
-		if err := old.Release(t.Context()); !errors.Is(err, lease.ErrLost) {
-			t.Errorf("Release of a lost lease = %v; want ErrLost", err)
-		}
-		time.Sleep(time.Hour)
-		if err := won.Err(); err != nil {
-			t.Errorf("the new holder lost its lease: %v", err)
-		}
-		mustRelease(t, won)
-	})
-}
 
 // Another acquires in the middle of a release.
 func TestTakeoverInTheMiddleOfARelease(t *testing.T) {
@@ -62,52 +36,6 @@ func TestTakeoverInTheMiddleOfARelease(t *testing.T) {
 		}
 		wantState(t, b, "job", lease.Held)
 		mustRelease(t, won)
-	})
-}
-
-// A release is applied and its reply lost; another handle acquires the lock, and the old handle
-// repeats its release.
-func TestLostReplyOfAReleaseAndANewGrant(t *testing.T) {
-	bothWays(t, func(t *testing.T, st store.Store, client newParty) {
-		w := newWire(st)
-		a, b := client(t, w, nil), client(t, st, nil)
-		g := mustTry(t, a, "job")
-		var won *lease.Guard
-		w.set(func(op *store.Op) fault {
-			switch op.Kind {
-			case store.OpPut:
-				return lose
-			case store.OpGet, store.OpResolve:
-				if won == nil {
-					won = mustTry(t, b, "job")
-				}
-			}
-			return pass
-		})
-		if err := g.Release(t.Context()); err != nil {
-			t.Errorf("Release = %v; it was applied", err)
-		}
-		if err := won.Err(); err != nil {
-			t.Error(err)
-		}
-		rec := wantState(t, b, "job", lease.Held)
-		if rec.Token != won.Token() {
-			t.Errorf("token %d; want %d", rec.Token, won.Token())
-		}
-	})
-}
-
-// A release with an already cancelled context still releases.
-func TestReleaseWithACancelledContext(t *testing.T) {
-	bothWays(t, func(t *testing.T, st store.Store, client newParty) {
-		c := client(t, st, nil)
-		g := mustTry(t, c, "job")
-		ctx, cancel := context.WithCancel(t.Context())
-		cancel()
-		if err := g.Release(ctx); err != nil {
-			t.Fatal(err)
-		}
-		wantState(t, c, "job", lease.Free)
 	})
 }
 
@@ -193,43 +121,5 @@ func TestReleaseTwiceAndOfNothing(t *testing.T) {
 		if _, _, err := st.Get(t.Context(), "lock/job"); !errors.Is(err, store.ErrNotFound) {
 			t.Errorf("the release made a record: %v", err)
 		}
-	})
-}
-
-// Closing with three leases, of which the first can't be released.
-func TestCloseReleasesEachByItself(t *testing.T) {
-	bubble(t, func(t *testing.T, st store.Store) {
-		w := newWire(st)
-		c := client(t, w, nil)
-		for _, name := range []string{"a", "b", "c"} {
-			mustTry(t, c, name)
-		}
-		other := client(t, st, nil)
-		stranger := mustTry(t, other, "d")
-		waiter := make(chan error)
-		go func() {
-			_, err := c.Acquire(context.Background(), "d", nil)
-			waiter <- err
-		}()
-		synctest.Wait()
-		w.set(func(op *store.Op) fault {
-			if op.Key == "lock/a" {
-				return drop
-			}
-			return pass
-		})
-		if err := c.Close(t.Context()); !errors.Is(err, lease.ErrUnresolved) {
-			t.Errorf("Close = %v; want it to tell of the one", err)
-		}
-		wantState(t, other, "a", lease.Held)
-		wantState(t, other, "b", lease.Free)
-		wantState(t, other, "c", lease.Free)
-		if err := <-waiter; !errors.Is(err, lease.ErrClosed) {
-			t.Errorf("a waiting Acquire = %v; want ErrClosed", err)
-		}
-		if _, err := c.TryAcquire(t.Context(), "e", nil); !errors.Is(err, lease.ErrClosed) {
-			t.Errorf("TryAcquire after Close = %v; want ErrClosed", err)
-		}
-		mustRelease(t, stranger)
 	})
 }

@@ -17,27 +17,6 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// The reply of a renewal is lost, applied or not; the transport repeats it.
-func TestLostReplyOfARenewal(t *testing.T) {
-	for _, f := range []fault{lose, drop, repeat, fail} {
-		t.Run(fmt.Sprint(f), func(t *testing.T) {
-			bothWays(t, func(t *testing.T, st store.Store, client newParty) {
-				w := newWire(st)
-				c := client(t, w, nil)
-				g := mustTry(t, c, "job")
-				for n := range 5 {
-					w.set(nth(1+n%2, f))
-					time.Sleep(ttl)
-				}
-				if err := g.Err(); err != nil {
-					t.Fatal(err)
-				}
-				mustRelease(t, g)
-			})
-		})
-	}
-}
-
 // Transient errors are not a loss, neither of a write nor of the read that resolves it.
 func TestTransientErrorsAreNoLoss(t *testing.T) {
 	bothWays(t, func(t *testing.T, st store.Store, client newParty) {

@@ -603,53 +603,6 @@ func TestSessionCloseIsOneWrite(t *testing.T) {
 	})
 }
 
-// Plain leases and leases under sessions exclude each other.
-func TestSessionAndPlainLeasesExclude(t *testing.T) {
-	bubble(t, func(t *testing.T, st store.Store) {
-		c, other := client(t, st, nil), client(t, st, nil)
-		s, second := open(t, c), open(t, c)
-		g := mustTryIn(t, s, "job")
-		wantHeld(t, c, "job")
-		wantHeld(t, other, "job")
-		for _, s := range []*lease.Session{s, second} {
-			if _, err := s.TryAcquire(t.Context(), "job", nil); !errors.Is(err, lease.ErrHeld) {
-				t.Errorf("TryAcquire under another session, or handle: %v", err)
-			}
-		}
-		rec := wantState(t, other, "job", lease.Held)
-		if rec.Session != s.ID() || rec.Token != g.Token() {
-			t.Errorf("the record: %+v", rec)
-		}
-		var wg sync.WaitGroup
-		for range 3 {
-			wg.Go(func() {
-				g, err := second.Acquire(t.Context(), "job", nil)
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				time.Sleep(time.Minute)
-				if err := g.Release(t.Context()); err != nil {
-					t.Error(err)
-				}
-			})
-		}
-		time.Sleep(5 * ttl)
-		if g.Err() != nil {
-			t.Error(g.Err())
-		}
-		mustRelease(t, g)
-		wg.Wait()
-		plain := mustTry(t, other, "job")
-		if plain.Token() <= g.Token() {
-			t.Errorf("token %d after %d", plain.Token(), g.Token())
-		}
-		if _, err := s.TryAcquire(t.Context(), "job", nil); !errors.Is(err, lease.ErrHeld) {
-			t.Error(err)
-		}
-	})
-}
-
 // A session closed while its locks are being acquired leaves no lock that is held.
 func TestSessionClosedWhileAcquiring(t *testing.T) {
 	for _, f := range []fault{pass, hang, hangLate, lose} {
@@ -878,20 +831,6 @@ func TestSessionLost(t *testing.T) {
 	})
 }
 
-// A guard under a session cannot be detached.
-func TestSessionDetachIsRefused(t *testing.T) {
-	bubble(t, func(t *testing.T, st store.Store) {
-		s := open(t, client(t, st, nil))
-		g := mustTryIn(t, s, "job")
-		if _, err := g.Detach(t.Context()); !errors.Is(err, store.ErrInvalid) {
-			t.Errorf("Detach: %v", err)
-		}
-		if err := g.Err(); err != nil {
-			t.Errorf("after a Detach that was refused: %v", err)
-		}
-	})
-}
-
 // Closing the client closes its sessions.
 func TestSessionCloseOfTheClient(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
@@ -950,30 +889,6 @@ func TestSessionAll(t *testing.T) {
 		}, nil)
 		if !errors.Is(err, lease.ErrClosed) {
 			t.Errorf("Do of a session that was closed: %v", err)
-		}
-	})
-}
-
-// A session whose process is known to be dead is fenced at once.
-func TestSessionOfADeadProcess(t *testing.T) {
-	bubble(t, func(t *testing.T, st store.Store) {
-		p := &presence{Store: st, verdict: store.Alive, died: make(chan struct{})}
-		s := open(t, client(t, p, &lease.Options{ManualRenewal: true}))
-		mustTryIn(t, s, "job")
-		b := client(t, p, nil)
-		wantHeld(t, b, "job")
-		began := time.Now()
-		go func() {
-			time.Sleep(5 * time.Second)
-			p.set(store.Dead)
-			close(p.died)
-		}()
-		mustRelease(t, mustAcquire(t, b, "job"))
-		if took := time.Since(began); took != 5*time.Second {
-			t.Errorf("taken over after %v", took)
-		}
-		if info, err := b.InspectSession(t.Context(), s.ID()); err != nil || info.Record.State != lease.Revoked {
-			t.Errorf("the session is %q, %v", info.Record.State, err)
 		}
 	})
 }

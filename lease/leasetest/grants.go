@@ -201,6 +201,9 @@ func caseData(e *env) {
 	e.must("SetData", g.SetData(e.ctx, []byte("kept")))
 	e.must("Renew", g.Renew(e.ctx))
 	e.release(g)
+	if err := g.SetData(e.ctx, nil); !errors.Is(err, lease.ErrReleased) {
+		e.errorf("SetData of a released guard returned %v, want ErrReleased", err)
+	}
 	g = e.try(e.client(e.b, nil), job)
 	if got := string(g.Data()); got != "kept" {
 		e.errorf("the next grant has the data %q, want the data of the grant before", got)

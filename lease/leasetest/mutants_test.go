@@ -34,5 +34,13 @@ func TestMutants(t *testing.T) {
 			"rec.Token, err = NextToken(base)",
 			"rec.Token = base.Token",
 			"TestMemory/TokensRise"},
+		{"release before belief ends", "../internal/belief/release.go",
+			"	g.Halt(reason)\n	ctx, cancel := g.space.Ending(ctx)\n",
+			"	_ = g.free(ctx)\n	time.Sleep(time.Second)\n	g.Halt(reason)\n	ctx, cancel := g.space.Ending(ctx)\n",
+			"TestMemory/Reentrant"},
+		{"dead readers stay", "../internal/holding/entry.go",
+			"	if len(over) > 0 {\n",
+			"	if false {\n",
+			"TestMemory/DeadReader"},
 	})
 }
