@@ -29,23 +29,6 @@ func TestSuspendedMachine(t *testing.T) {
 	}
 }
 
-// The control: with the monotonic clock alone the holder would continue to believe.
-func TestSuspendedMachineByTheMonotonicClockAlone(t *testing.T) {
-	bubble(t, func(t *testing.T, st store.Store) {
-		c := client(t, st, nil)
-		clock := newClocks()
-		lease.SetClock(c, func() lease.Reading {
-			r := clock.read()
-			return lease.Reading{Mono: r.Mono, Wall: r.Mono}
-		})
-		g := mustTry(t, c, "job")
-		clock.change(func(c *clocks) { c.jumped += 10 * time.Minute })
-		if err := g.Err(); err != nil {
-			t.Fatalf("the control noticed the sleep: %v", err)
-		}
-	})
-}
-
 // When the wall clock of the holder or the waiter jumps, no two hold the lock.
 func TestWallClockJumps(t *testing.T) {
 	for _, jump := range []time.Duration{time.Hour, -time.Hour} {

@@ -7,14 +7,11 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/holdfast-go/holdfast/lease"
 	"github.com/holdfast-go/holdfast/store"
-	"github.com/holdfast-go/holdfast/store/memstore"
 )
 
 func election(t *testing.T, c *lease.Client, name string) *lease.Election {
@@ -615,42 +612,6 @@ func TestLeadOfAPanic(t *testing.T) {
 	})
 }
 
-// Eight hours of three machines that fail and recover: the one that leads is the one that is
-// reported, tokens rise, and a leader is missed for no longer than a takeover takes.
-func TestElectionThroughFailures(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		st := &memstore.Store{}
-		ctx, cancel := context.WithTimeout(t.Context(), 8*time.Hour)
-		defer cancel()
-		var all sync.WaitGroup
-		var leading atomic.Int32
-		var top atomic.Uint64
-		for i := range 3 {
-			w := newWire(st)
-			c := client(t, w, nil)
-			all.Go(func() {
-				err := c.Lead(ctx, "job", fmt.Append(nil, i), func(ctx context.Context, g *lease.Guard) error {
-					if n := leading.Add(1); n != 1 {
-						t.Errorf("%d lead", n)
-					}
-					if before := top.Swap(g.Token()); before >= g.Token() {
-						t.Errorf("the token %d after %d", g.Token(), before)
-					}
-					time.AfterFunc(time.Hour, func() { w.set(everything(drop)) })
-					time.AfterFunc(2*time.Hour, func() { w.set(nil) })
-					<-ctx.Done()
-					leading.Add(-1)
-					return nil
-				}, nil)
-				if err != nil && !errors.Is(err, context.DeadlineExceeded) {
-					t.Error(err)
-				}
-			})
-		}
-		all.Wait()
-	})
-}
-
 // What a read of the session says about a leader under it. Leader writes nothing, whatever it
 // finds and however often it looks.
 func TestLeaderUnderASession(t *testing.T) {
@@ -976,14 +937,6 @@ func TestFairElection(t *testing.T) {
 			wantNoLeader(t, client(t, st, nil), "job")
 		})
 	}
-	bubble(t, func(t *testing.T, st store.Store) {
-		s := open(t, client(t, st, nil))
-		for _, o := range []lease.LockOptions{{Shared: true}, {Slots: 2}, {Linger: time.Second}} {
-			if _, err := s.Election("job", &o); !errors.Is(err, store.ErrInvalid) {
-				t.Errorf("%+v: %v", o, err)
-			}
-		}
-	})
 }
 
 // A candidate that was handed the leadership, and is broken before it has written its value,

@@ -420,29 +420,3 @@ func TestLockOptions(t *testing.T) {
 		}
 	})
 }
-
-// Patience bounds how long Acquire puts up with a store that does not answer.
-func TestHandleStoreTimeout(t *testing.T) {
-	bubble(t, func(t *testing.T, st store.Store) {
-		w := newWire(st)
-		w.set(everything(fail))
-		c := client(t, w, &lease.Options{StoreTimeout: 20 * time.Second})
-		began := time.Now()
-		if _, err := c.Acquire(t.Context(), "job", nil); !errors.Is(err, errNetwork) {
-			t.Errorf("Acquire = %v", err)
-		}
-		if took := time.Since(began); took < 20*time.Second || took > 30*time.Second {
-			t.Errorf("it took %v", took)
-		}
-		// Without it, a store that heals is waited for.
-		go func() {
-			time.Sleep(time.Hour)
-			w.set(nil)
-		}()
-		g, err := client(t, w, nil).Acquire(t.Context(), "job", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		mustRelease(t, g)
-	})
-}

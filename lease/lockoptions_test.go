@@ -16,7 +16,7 @@ func TestOptionsThatACallCannotHonour(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		w := newWire(st)
 		c := client(t, w, nil)
-		s := open(t, c)
+		s, spaced := open(t, c), open(t, client(t, w, &lease.Options{MinInterval: time.Minute}))
 		never := func(context.Context, *lease.Guard) error { t.Error("the function runs"); return nil }
 		calls := map[string]func(o *lease.LockOptions) error{
 			"Client.Handle":     func(o *lease.LockOptions) error { _, err := c.Handle("job", o); return err },
@@ -35,6 +35,7 @@ func TestOptionsThatACallCannotHonour(t *testing.T) {
 			"Session.Do":         func(o *lease.LockOptions) error { return s.Do(t.Context(), "job", never, o) },
 			"Session.Lead":       func(o *lease.LockOptions) error { return s.Lead(t.Context(), "job", nil, never, o) },
 			"Session.Election":   func(o *lease.LockOptions) error { _, err := s.Election("job", o); return err },
+			"Handle+MinInterval": func(o *lease.LockOptions) error { _, err := spaced.Handle("job", o); return err },
 		}
 		const every = "Client.Handle Client.Acquire Client.TryAcquire Client.Do Client.Lead Client.Election Client.Once " +
 			"Session.Handle Session.Acquire Session.TryAcquire Session.Do Session.Lead Session.Election"
@@ -52,6 +53,13 @@ func TestOptionsThatACallCannotHonour(t *testing.T) {
 			{"Shared", lease.LockOptions{Shared: true}, onClient + " Session.Lead Session.Election", "Shared"},
 			{"Slots", lease.LockOptions{Slots: 2}, onClient + " Session.Lead Session.Election", "Slots"},
 			{"Fair", lease.LockOptions{Fair: true}, onClient, "Fair"},
+			{"without a session", lease.LockOptions{Fair: true}, onClient, "call OpenSession"},
+			{"Shared and MinInterval", lease.LockOptions{Shared: true}, "Handle+MinInterval", "MinInterval"},
+			{"Slots and MinInterval", lease.LockOptions{Slots: 2}, "Handle+MinInterval", "MinInterval"},
+			{"Fair and MinInterval", lease.LockOptions{Fair: true}, "Handle+MinInterval", "MinInterval"},
+			{"Shared and Linger", lease.LockOptions{Shared: true, Linger: time.Minute}, "Session.Handle", "Linger"},
+			{"Slots and Linger", lease.LockOptions{Slots: 2, Linger: time.Minute}, "Session.Handle", "Linger"},
+			{"Fair and Linger", lease.LockOptions{Fair: true, Linger: time.Minute}, "Session.Handle", "Linger"},
 			{"Shared and Slots", lease.LockOptions{Shared: true, Slots: 2}, every, "Slots"},
 			{"Period", lease.LockOptions{Period: daily}, "Client.Lead Client.Election Client.Once Session.Handle Session.Acquire Session.TryAcquire Session.Do Session.Lead Session.Election", "eriod"},
 			{"Period and Linger", lease.LockOptions{Period: daily, Linger: time.Second}, "Client.Handle", "Linger"},

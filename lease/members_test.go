@@ -195,18 +195,6 @@ func dies(t *testing.T, st store.Store) *lease.Session {
 	return open(t, client(t, st, &lease.Options{ManualRenewal: true}))
 }
 
-// A client that wants the lock takes out the readers that are dead, also for a plain lease.
-func TestPlainLeaseAfterDeadReaders(t *testing.T) {
-	bubble(t, func(t *testing.T, st store.Store) {
-		for range 3 {
-			mustTake(t, with(t, dies(t, st), "job", lease.LockOptions{Shared: true}))
-		}
-		if took := takes(t, client(t, st, nil), "job"); took > expiry+soon {
-			t.Errorf("taken after %v", took)
-		}
-	})
-}
-
 // A semaphore has as many holders as slots, each with a slot and a token of its own.
 func TestSemaphore(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
@@ -259,9 +247,6 @@ func TestSemaphoreBadInput(t *testing.T) {
 			if _, err := client(t, st, nil).Resize(t.Context(), "job", n); !errors.Is(err, store.ErrInvalid) {
 				t.Errorf("resized to %d: %v", n, err)
 			}
-		}
-		if _, err := s.Handle("job", &lease.LockOptions{Slots: 2, Shared: true}); !errors.Is(err, store.ErrInvalid) {
-			t.Error(err)
 		}
 		g := mustTake(t, with(t, s, "job", lease.LockOptions{Slots: 2}))
 		for range 2 { // held, and free
@@ -565,28 +550,6 @@ func TestLeavingTheQueue(t *testing.T) {
 	}
 }
 
-// A waiter that dies after it was made the holder costs the others its session's TTL.
-func TestDeadHeadOfTheQueue(t *testing.T) {
-	bubble(t, func(t *testing.T, st store.Store) {
-		fair := lease.LockOptions{Fair: true}
-		g := mustTake(t, with(t, opened(t, st), "job", fair))
-		w := newWire(st)
-		a := acquiring(t, with(t, open(t, client(t, w, nil)), "job", fair))
-		b := acquiring(t, with(t, opened(t, st), "job", fair))
-		w.set(everything(hang))
-		began := time.Now()
-		mustRelease(t, g)
-		<-b.done
-		if b.err != nil || time.Since(began) > expiry+soon {
-			t.Errorf("after %v: %v", time.Since(began), b.err)
-		}
-		if a.end(); a.over() && a.err == nil {
-			t.Error("the dead one has it")
-		}
-		w.set(nil)
-	})
-}
-
 // However many in a row died while they waited, each with a session of its own, the lock is idle for
 // about two TTLs: a waiter that finds one of them dead watches all that are ahead of it from then
 // on. One among them that lives has its turn in its place.
@@ -714,31 +677,10 @@ func TestFairBehindADeadPlainLease(t *testing.T) {
 	})
 }
 
-// A reader that acquires the lock as a writer would wait for itself, and gets an error at once.
+// A reader that acquires the lock as a writer would wait for itself, and gets an error at once. The
+// context of its guard identifies it, and so does that of a Do, and that of a guard of another lock
+// which was taken with it. With another context it waits until the reader has left.
 func TestUpgradeIsRefused(t *testing.T) {
-	bubble(t, func(t *testing.T, st store.Store) {
-		s := opened(t, st)
-		reader := with(t, s, "job", lease.LockOptions{Shared: true})
-		err := reader.Do(t.Context(), func(ctx context.Context, g *lease.Guard) error {
-			if err := reader.Do(ctx, func(context.Context, *lease.Guard) error { return nil }); err != nil {
-				t.Errorf("the same handle again: %v", err)
-			}
-			_, err := s.Acquire(ctx, "job", nil)
-			return err
-		})
-		if !errors.Is(err, store.ErrInvalid) {
-			t.Errorf("got %v", err)
-		}
-		if rec := record(t, st, "job"); rec.State != lease.Free || len(rec.Queue) > 0 {
-			t.Errorf("%+v", rec)
-		}
-	})
-}
-
-// The context of a guard identifies the caller, too, and so does that of a guard of another lock
-// which was taken with it. A context that is not made from it waits, and gets the lock when the
-// reader has left.
-func TestUpgradeWithTheContextOfAGuard(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		c := client(t, st, nil)
 		s := open(t, c)
@@ -757,6 +699,12 @@ func TestUpgradeWithTheContextOfAGuard(t *testing.T) {
 		}
 		if _, err := c.Acquire(g.Context(), "job", nil); !errors.Is(err, store.ErrInvalid) {
 			t.Errorf("without the session: %v", err)
+		}
+		if err := reader.Do(t.Context(), func(ctx context.Context, _ *lease.Guard) error {
+			_, err := s.Acquire(ctx, "job", nil)
+			return err
+		}); !errors.Is(err, store.ErrInvalid) {
+			t.Errorf("in a Do: %v", err)
 		}
 		if again, err := reader.Acquire(g.Context()); err != nil || again.Token() != g.Token() {
 			t.Errorf("the same handle: %v", err)
@@ -837,41 +785,6 @@ func TestBreakOfALockWithSeveralHolders(t *testing.T) {
 			t.Fatalf("%+v, %v", rec, err)
 		}
 		mustRelease(t, mustTry(t, c, "job"))
-	})
-}
-
-// A session that is closed while it holds and waits in all ways leaves nothing behind.
-func TestCloseWithMembers(t *testing.T) {
-	bubble(t, func(t *testing.T, st store.Store) {
-		other := opened(t, st)
-		held := mustTake(t, with(t, other, "fair", lease.LockOptions{Fair: true}))
-		s := opened(t, st)
-		mustTake(t, with(t, s, "shared", lease.LockOptions{Shared: true}))
-		mustTake(t, with(t, s, "slots", lease.LockOptions{Slots: 2}))
-		mustTake(t, with(t, other, "shared", lease.LockOptions{Shared: true}))
-		a := acquiring(t, with(t, s, "fair", lease.LockOptions{Fair: true}))
-		b := acquiring(t, with(t, s, "shared", lease.LockOptions{}))
-		if err := s.Close(t.Context()); err != nil {
-			t.Error(err)
-		}
-		for _, w := range []*pending{a, b} {
-			<-w.done
-			if !errors.Is(w.err, lease.ErrClosed) {
-				t.Error(w.err)
-			}
-		}
-		if rec := record(t, st, "fair"); len(rec.Queue) != 0 || held.Err() != nil {
-			t.Errorf("%+v", rec)
-		}
-		if rec := record(t, st, "shared"); len(rec.Queue) != 0 || len(rec.Holders) != 1 {
-			t.Errorf("%+v", rec)
-		}
-		if rec := record(t, st, "slots"); rec.State != lease.Free {
-			t.Errorf("%+v", rec)
-		}
-		if info, err := client(t, st, nil).InspectSession(t.Context(), s.ID()); err != nil || info.Record.State != lease.Free {
-			t.Errorf("the session's record: %q, %v", info.Record.State, err)
-		}
 	})
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -78,36 +77,6 @@ func TestDoOfMembersWithoutWait(t *testing.T) {
 	}
 }
 
-// Do of a fair handle waits in the queue, behind those who came before it.
-func TestDoWaitsInTheQueue(t *testing.T) {
-	bubble(t, func(t *testing.T, st store.Store) {
-		fair := lease.LockOptions{Fair: true}
-		holder := mustTake(t, with(t, opened(t, st), "job", fair))
-		order, done := make(chan string, 3), make(chan error, 3)
-		for _, who := range []string{"first", "second", "third"} {
-			h := with(t, opened(t, st), "job", fair)
-			go func() {
-				done <- h.Do(t.Context(), func(context.Context, *lease.Guard) error {
-					order <- who
-					time.Sleep(time.Second)
-					return nil
-				})
-			}()
-			synctest.Wait()
-		}
-		mustRelease(t, holder)
-		for _, want := range []string{"first", "second", "third"} {
-			if err := <-done; err != nil {
-				t.Error(err)
-			}
-			if who := <-order; who != want {
-				t.Errorf("%s ran; want %s", who, want)
-			}
-		}
-		wantUntaken(t, st, "job")
-	})
-}
-
 // All takes readers, slots and fair handles together. Of locks of which one has no room for
 // another holder TryAcquireAll takes none, and enters no queue.
 func TestAllOfMembers(t *testing.T) {
@@ -164,73 +133,6 @@ func TestAllOfMembers(t *testing.T) {
 		}
 		_ = set.Release(t.Context())
 		wantUntaken(t, st, "table", "pool", "queue")
-	})
-}
-
-// A set that loses a slot by a break, while it waits for the next lock, releases all its locks and
-// takes them again.
-func TestAllLosesAMemberWhileWaiting(t *testing.T) {
-	bubble(t, func(t *testing.T, st store.Store) {
-		s, other := opened(t, st), opened(t, st)
-		holder := mustTake(t, with(t, other, "queue", lease.LockOptions{Fair: true}))
-		got := make(chan *lease.GuardSet)
-		go func() {
-			set, err := lease.AcquireAll(t.Context(), with(t, s, "pool", lease.LockOptions{Slots: 1}), with(t, s, "queue", lease.LockOptions{Fair: true}))
-			if err != nil {
-				t.Error(err)
-			}
-			got <- set
-		}()
-		synctest.Wait()
-		before := record(t, st, "pool").Token
-		if _, err := client(t, st, nil).Break(t.Context(), "pool", before, nil); err != nil {
-			t.Fatal(err)
-		}
-		time.Sleep(2 * ttl)
-		mustRelease(t, holder)
-		set := <-got
-		if set.Err() != nil || set.Guard("pool").Token() <= before+1 {
-			t.Errorf("%v, token %d after the break of %d", set.Err(), set.Guard("pool").Token(), before)
-		}
-		if err := set.Release(t.Context()); err != nil {
-			t.Error(err)
-		}
-		wantUntaken(t, st, "pool", "queue")
-	})
-}
-
-// Linger and Options.MinInterval do not go with a handle that shares its lock or waits in a queue.
-// The error says so before a request is sent.
-func TestMembersRefuseLingerAndAtLeast(t *testing.T) {
-	bubble(t, func(t *testing.T, st store.Store) {
-		w := newWire(st)
-		kinds := map[string]lease.LockOptions{
-			"shared": {Shared: true}, "slots": {Slots: 2}, "fair": {Fair: true}, "fair and shared": {Fair: true, Shared: true},
-		}
-		lingering, spaced := open(t, client(t, w, nil)), open(t, client(t, w, &lease.Options{MinInterval: time.Minute}))
-		w.requests()
-		refused := func(what string, err error) {
-			t.Helper()
-			if !errors.Is(err, store.ErrInvalid) || !strings.Contains(err.Error(), "Linger and Options.MinInterval cannot be combined") {
-				t.Errorf("%s: %v", what, err)
-			}
-		}
-		for what, o := range kinds {
-			_, err := spaced.Handle("job", &o)
-			refused(what+" with MinInterval", err)
-			o.Linger = time.Minute
-			_, err = lingering.Handle("job", &o)
-			refused(what+" with Linger", err)
-		}
-		_, err := spaced.Acquire(t.Context(), "job", &lease.LockOptions{Shared: true})
-		refused("Acquire", err)
-		_, err = spaced.TryAcquire(t.Context(), "job", &lease.LockOptions{Shared: true})
-		refused("TryAcquire", err)
-		_, err = spaced.Handle("job", &lease.LockOptions{Slots: 2})
-		refused("Handle", err)
-		if n := w.requests(); n != 0 {
-			t.Errorf("%d requests were sent", n)
-		}
 	})
 }
 

@@ -336,7 +336,7 @@ func TestMutants(t *testing.T) {
 		{"another's write is the holder's", "../internal/lockrec/record.go",
 			"	return cmp.Or(r.HolderNonce, r.Nonce)\n",
 			"	return r.Nonce\n",
-			"TestOthersWritesAreNoSignOfLife"},
+			"TestRequestsDelayNoTakeover"},
 
 		// An ask.
 		{"a record with a request to yield is taken for another's", "internal/cell/tries.go",
@@ -631,7 +631,7 @@ func TestMutants(t *testing.T) {
 		{"the context of a guard does not tell of it", "internal/belief/guard.go",
 			"	if key == (workKey{}) {\n",
 			"	if key == 0 {\n",
-			"TestUpgradeWithTheContextOfAGuard"},
+			"TestUpgradeIsRefused"},
 		{"the session of each in a queue is looked at", "internal/membership/place.go",
 			"		if now.Before(at) {\n",
 			"		if now.Before(at) && at.IsZero() {\n",

@@ -39,28 +39,6 @@ func TestTakeoverInTheMiddleOfARelease(t *testing.T) {
 	})
 }
 
-// A release ends within its own time.
-func TestReleaseIsBounded(t *testing.T) {
-	bothWays(t, func(t *testing.T, st store.Store, client newParty) {
-		w := newWire(st)
-		c := client(t, w, nil)
-		g := mustTry(t, c, "job")
-		w.set(everything(hang))
-		began := time.Now()
-		err := g.Release(t.Context())
-		if !errors.Is(err, lease.ErrUnresolved) {
-			t.Errorf("Release = %v; want ErrUnresolved", err)
-		}
-		if took := time.Since(began); took > 2*lease.DefaultReleaseTimeout {
-			t.Errorf("Release took %v", took)
-		}
-		w.set(nil)
-		if g.Err() == nil {
-			t.Error("the lease is still trusted after its release")
-		}
-	})
-}
-
 // A release races a renewal in flight, in both orders.
 func TestReleaseRacesARenewal(t *testing.T) {
 	for _, f := range []fault{pass, lose, drop, hangLate, fail} {

@@ -853,46 +853,6 @@ func TestSessionCloseOfTheClient(t *testing.T) {
 	})
 }
 
-// Several locks of a session are taken together, with re-entrant handles.
-func TestSessionAll(t *testing.T) {
-	bubble(t, func(t *testing.T, st store.Store) {
-		c := client(t, st, nil)
-		s := open(t, c)
-		var handles []*lease.Handle
-		for _, name := range []string{"b", "a"} {
-			h, err := s.Handle(name, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			handles = append(handles, h)
-		}
-		set, err := lease.AcquireAll(t.Context(), handles...)
-		if err != nil {
-			t.Fatal(err)
-		}
-		again, err := handles[0].TryAcquire(t.Context())
-		if err != nil || again.Token() != set.Guard("b").Token() {
-			t.Errorf("joined: %v", err)
-		}
-		if err := set.Release(t.Context()); err != nil {
-			t.Error(err)
-		}
-		wantHeld(t, c, "b")
-		mustRelease(t, again)
-		mustTry(t, c, "a")
-		if err := s.Do(t.Context(), "b", func(ctx context.Context, g *lease.Guard) error { return ctx.Err() }, &lease.LockOptions{NoWait: true}); err != nil {
-			t.Error(err)
-		}
-		err = s.Do(t.Context(), "b", func(ctx context.Context, _ *lease.Guard) error {
-			_ = s.Close(context.Background())
-			return ctx.Err()
-		}, nil)
-		if !errors.Is(err, lease.ErrClosed) {
-			t.Errorf("Do of a session that was closed: %v", err)
-		}
-	})
-}
-
 // The wall clock in the record of a session says nothing: a dead session whose renewals are of the
 // future, or long past, is fenced after one TTL, and no living one is.
 func TestSessionRecordOfAnotherTime(t *testing.T) {

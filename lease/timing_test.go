@@ -279,22 +279,6 @@ func TestStoreTimeout(t *testing.T) {
 	})
 }
 
-// The pause between two reads is never above a third of the TTL in the record.
-func TestMinPollAboveTheTTL(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWire(described{hidden{memstore.New()}, store.Traits{}})
-		holder := mustTry(t, client(t, w, &lease.Options{TTL: 6 * time.Second}), "job")
-		c := client(t, w, &lease.Options{Tuning: lease.Tuning{MinPoll: 25 * time.Second}})
-		lease.SetRandom(c, func() float64 { return 0.999 })
-		time.AfterFunc(62*time.Second, func() { mustRelease(t, holder) })
-		within(t, "Acquire", 64*time.Second+moment, func() {
-			if _, err := c.Acquire(t.Context(), "job", nil); err != nil {
-				t.Error(err)
-			}
-		})
-	})
-}
-
 // hidden is a store without the abilities of the one below it.
 type hidden struct{ store.Store }
 

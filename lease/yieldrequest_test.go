@@ -915,72 +915,7 @@ func TestRequestBadInput(t *testing.T) {
 		if err := g.RefuseYield(t.Context(), strings.Repeat("x", lease.MaxReason+1)); !errors.Is(err, store.ErrInvalid) {
 			t.Errorf("Refuse with a long reason = %v", err)
 		}
-
-		h, err := c.Handle("other", &lease.LockOptions{OnYieldRequest: 7})
-		if !errors.Is(err, store.ErrInvalid) {
-			t.Errorf("Handle = %v, %v", h, err)
-		}
-		for _, o := range []lease.LockOptions{{Shared: true}, {Slots: 1}, {Slots: -1}, {Fair: true}} {
-			if _, err := c.Handle("other", &o); !errors.Is(err, store.ErrInvalid) || !strings.Contains(err.Error(), "session") {
-				t.Errorf("Handle %+v without a session = %v", o, err)
-			}
-		}
 		_ = c.Close(t.Context())
 		ask(nil, lease.ErrClosed)
-	})
-}
-
-// What others write into the record of a holder that is dead does not make waiters wait any
-// longer.
-func TestOthersWritesAreNoSignOfLife(t *testing.T) {
-	bubble(t, func(t *testing.T, st store.Store) {
-		mustTry(t, client(t, st, &lease.Options{ManualRenewal: true}), "job")
-		stop := make(chan struct{})
-		defer close(stop)
-		go func() {
-			for i := 0; ; i++ {
-				select {
-				case <-time.After(ttl / 4):
-				case <-stop:
-					return
-				}
-				value, v, _ := st.Get(context.Background(), "lock/job")
-				rec, err := lease.Decode("job", value)
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				if rec.HolderNonce == "" {
-					rec.HolderNonce = rec.Nonce
-				}
-				rec.Nonce = fmt.Sprint(i)
-				value, _ = lease.Encode(rec)
-				_, _ = st.Put(context.Background(), "lock/job", v, value)
-			}
-		}()
-		if took := takes(t, client(t, st, nil), "job"); took > ttl+soon {
-			t.Errorf("taken after %v", took)
-		}
-	})
-}
-
-// A client that asks a session of its own learns from the session itself that it has read the request.
-func TestRequestToASessionOfTheSameClient(t *testing.T) {
-	bubble(t, func(t *testing.T, st store.Store) {
-		c := client(t, st, nil)
-		g := mustTake(t, with(t, open(t, c), "job", lease.LockOptions{}))
-		released := make(chan error, 1)
-		go func() {
-			<-g.YieldRequested()
-			time.Sleep(time.Minute)
-			released <- g.Release(t.Context())
-		}()
-		asked, err := c.RequestYield(t.Context(), "job", &lease.YieldOptions{Wait: true})
-		if err != nil || !asked.Acknowledged || !asked.GrantEnded {
-			t.Errorf("RequestYield: %+v, %v", asked, err)
-		}
-		if err := <-released; err != nil {
-			t.Error(err)
-		}
 	})
 }

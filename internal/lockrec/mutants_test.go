@@ -21,7 +21,7 @@ func TestMutants(t *testing.T) {
 		{"two may hold one slot", "member.go",
 			" || mode == ModeSlot && slots[m.Slot]:\n",
 			":\n",
-			"TestRecordOfMembersBadInput"},
+			"TestRecordBadInput"},
 		{"a newcomer overtakes the queue", "roster.go",
 			"free := len(r.Queue) == 0 && Fits(r, m.Mode)",
 			"free := Fits(r, m.Mode)",

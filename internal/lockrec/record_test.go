@@ -157,9 +157,8 @@ func TestRecordFormat(t *testing.T) {
 	}
 }
 
-// A record whose members or session cannot be as it says is unreadable, and none of it is
-// taken for granted.
-func TestRecordOfMembersBadInput(t *testing.T) {
+// A record that cannot be as it says is unreadable, and none of it is taken for granted.
+func TestRecordBadInput(t *testing.T) {
 	const free = `"state":"free","token":9,"nonce":"N"`
 	const readers = `"state":"shared","token":9,"nonce":"N","holders":[["S.1","r",5,6,7]]`
 	many := strings.TrimSuffix(strings.Repeat(`["S.%x","r",5,6],`, lockrec.MaxMembers+1), ",")
@@ -169,6 +168,10 @@ func TestRecordOfMembersBadInput(t *testing.T) {
 	}
 	many = fmt.Sprintf(many, numbers...)
 	for _, fields := range []string{
+		`"state":"gone","token":9,"nonce":"N","ttl_ms":1`,
+		`"state":"free","token":-1,"nonce":"N"`,
+		`"state":"held","grant":"G","ttl_ms":31536000000,"token":9,"nonce":"N"`,
+		free + `,"NAME":"x"`,
 		`"state":"shared","token":9,"nonce":"N"`,
 		`"state":"shared","token":9,"nonce":"N","holders":[]`,
 		`"state":"fenced","token":9,"nonce":"N","ttl_ms":5`,
