@@ -71,7 +71,7 @@ func queueUp(t *testing.T, st store.Store, c *lease.Client, n int, won func(i in
 }
 
 // The requests of a session that waits for locks of another one, where the store lists tags and
-// where it does not: one listing for all locks, and one read of each in a minute.
+// where it does not: one listing for all locks, and one read with each listing.
 func TestBatchPollRequests(t *testing.T) {
 	perMinute := func(t *testing.T, reach store.Store, st store.Store, n, minutes int) (listings, others [2]int) {
 		w := newWire(reach)
@@ -106,13 +106,73 @@ func TestBatchPollRequests(t *testing.T) {
 			}
 			for i, pause := range []time.Duration{lease.DefaultMaxPoll / 2, lease.DefaultMaxPoll}[:minutes] {
 				least := int(time.Minute / pause)
-				most := least*5/4 + 1       // the pauses have jitter
-				const session = 40          // renewals, and reads of the other session
-				others := others[i] - 3*n/2 // reads each 40 to 60 seconds
+				most := least*5/4 + 1             // the pauses have jitter
+				const session = 40                // renewals, and reads of the other session
+				others := others[i] - listings[i] // the sample of each
 				if listings[i] > most || listings[i] < least-1 || others > session || looks[i] < 20*n {
-					t.Errorf("%d listings and %d other requests apart from the reads; want from %d to %d, and at most %d; %d without listings", listings[i], others, least, most, session, looks[i])
+					t.Errorf("%d listings and %d other requests apart from the samples; want from %d to %d, and at most %d; %d without listings", listings[i], others, least, most, session, looks[i])
 				}
 			}
+		})
+	}
+}
+
+// Programs that watch locks, and those that want to know who leads, share the listings, too. They see a
+// change within two pauses.
+func TestBatchPollOfWatchers(t *testing.T) {
+	const locks, minutes = 100, 5
+	for name, watch := range map[string]func(ctx context.Context, c *lease.Client, name string, changed func()){
+		"Watch": func(ctx context.Context, c *lease.Client, name string, changed func()) {
+			for range c.Watch(ctx, name) {
+				changed()
+			}
+		},
+		"Observe": func(ctx context.Context, c *lease.Client, name string, changed func()) {
+			for range c.Observe(ctx, name) {
+				changed()
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, st store.Store) {
+				w := newWire(listedOf(st))
+				c := client(t, w, nil)
+				holder := open(t, client(t, st, nil))
+				ctx, cancel := context.WithCancel(t.Context())
+				var all sync.WaitGroup
+				seen := make([][]time.Time, locks)
+				for i := range locks {
+					name := fmt.Sprint("job", i)
+					mustTryIn(t, holder, name)
+					all.Go(func() { watch(ctx, c, name, func() { seen[i] = append(seen[i], time.Now()) }) })
+				}
+				time.Sleep(time.Minute)
+				sent(w)
+				time.Sleep(minutes * time.Minute)
+				listings, others := sent(w)
+				t.Logf("%d listings and %d other requests", listings, others)
+				const polls = int(minutes * time.Minute / lease.DefaultMaxPoll)
+				if listings < polls-1 || listings > polls*5/4 || others > 2*listings+2 {
+					t.Errorf("%d listings and %d other requests; want %d and some, and at most twice as many", listings, others, polls)
+				}
+				changed := time.Now()
+				for i := range locks {
+					if len(seen[i]) != 1 {
+						t.Fatalf("lock %d, which was not changed, was seen %d times", i, len(seen[i]))
+					}
+				}
+				if err := holder.Close(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(2 * lease.DefaultMaxPoll)
+				for i := range locks {
+					if n := len(seen[i]); n != 2 {
+						t.Errorf("after %v, lock %d was seen %d times", time.Since(changed), i, n)
+					}
+				}
+				cancel()
+				all.Wait()
+			})
 		})
 	}
 }

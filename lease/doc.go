@@ -250,9 +250,10 @@
 // same lock share their reads. On some stores (S3, SQL tables) a listing shows which registers have
 // changed ([store.TagLister]). If a listing costs less than half of the reads that it replaces, the
 // client uses one listing in place of the reads of all waiters. The waiters then read only the
-// records that have changed. A waiter never decides by a listing alone. After 24 times MaxPoll (one
-// minute by default) a waiter reads its record in any case. So a wrong listing delays a waiter by
-// at most this time.
+// records that have changed. A waiter never decides by a listing alone. After each listing the client
+// also reads one of the other records, each in its turn. If such a read shows a change that the
+// listings miss, the client uses no more listings. [Client.Watch] and [Client.Observe] share the
+// listings with the waiters of their client.
 //
 // # The record
 //

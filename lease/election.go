@@ -11,6 +11,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/backoff"
 	"github.com/holdfast-go/holdfast/internal/lockrec"
+	"github.com/holdfast-go/holdfast/lease/internal/cell"
 	"github.com/holdfast-go/holdfast/lease/internal/holding"
 	"github.com/holdfast-go/holdfast/lease/internal/waiting"
 	"github.com/holdfast-go/holdfast/store"
@@ -346,13 +347,18 @@ func (c *Client) Observe(ctx context.Context, name string) iter.Seq2[Leader, err
 		}
 		ctx, cancel := c.space.Bind(ctx)
 		defer cancel(nil)
-		queue, w := c.k.Waiting.Alone()
+		queue, w, leave := c.k.Waiting.Alone(of)
+		defer leave()
 		told := "" // what was yielded last
-		for {
-			s, err := of.Inspect(ctx)
+		for s := (*cell.Seen)(nil); ; s = queue.EndPause(ctx, of) {
+			var err error
+			if s == nil { // otherwise the record is certainly unchanged
+				if s, err = of.Inspect(ctx); err == nil {
+					s = of.Note(s)
+				}
+			}
 			over, wait := false, c.space.Set.MaxPoll
 			if err == nil {
-				s = of.Note(s)
 				over, wait, err = c.k.Peers.HolderIsOver(ctx, of, s)
 			}
 			if ctx.Err() != nil {
@@ -377,6 +383,9 @@ func (c *Client) Observe(ctx context.Context, name string) iter.Seq2[Leader, err
 				p := c.space.Set.MaxPoll
 				if s.Rec != nil {
 					p = c.space.Set.MostPoll(s.Rec.TTL)
+					if s.Rec.Session != "" && !c.space.Watches() {
+						wait = c.space.Set.Expiry(s.Rec.TTL) // the record of the session shows whether the leader lives
+					}
 				}
 				queue.PollEvery(p)
 				queue.BeginPause(of, waiting.Look{Wait: wait})

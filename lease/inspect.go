@@ -156,7 +156,8 @@ func (c *Client) Break(ctx context.Context, name string, token uint64, o *BreakO
 // Watch yields the state of a lock, and then each further state that it sees, including renewals.
 // It ends when the context ends or the caller leaves the loop. It can miss states that last only a
 // short time. If the lock has no record, the Info has an empty Version. If the store does not
-// report changes, Watch reads the record about every Options.MaxPoll, at random times. Watch yields
+// report changes, Watch reads the record about every Options.MaxPoll, at random times. A client that
+// watches many locks replaces these reads by listings; see the package comment. Watch yields
 // errors and continues. The last error is the cause of the context, or [ErrClosed].
 func (c *Client) Watch(ctx context.Context, name string) iter.Seq2[Info, error] {
 	return func(yield func(Info, error) bool) {
@@ -167,7 +168,9 @@ func (c *Client) Watch(ctx context.Context, name string) iter.Seq2[Info, error] 
 		}
 		ctx, cancel := c.space.Bind(ctx)
 		defer cancel(nil)
-		for e, err := range store.Watch(ctx, c.space.Store, of.Key, c.space.Set.MaxPoll) {
+		st, leave := c.k.Waiting.Watched(of)
+		defer leave()
+		for e, err := range store.Watch(ctx, st, of.Key, c.space.Set.MaxPoll) {
 			info := Info{Record: Record{Name: name}, Version: e.Version, Age: -1}
 			if err == nil && e.Version != "" {
 				var rec *Record

@@ -125,7 +125,8 @@ func (a *YieldStatus) refusal() error {
 // answer waits until the grant of the request is over, or its holder refuses. It calls tell once
 // when the holder has read the request.
 func (c *Client) answer(ctx context.Context, of *cell.Cell, asked YieldStatus, tell func(YieldStatus)) (YieldStatus, error) {
-	queue, w := c.k.Waiting.Alone()
+	queue, w, leave := c.k.Waiting.Alone(of)
+	defer leave()
 	since, told, seen := c.space.Clock.Monotonic(), tell == nil, false
 	for {
 		s, err := of.Read(ctx)

@@ -148,13 +148,16 @@ func (c *Cell) Note(s *Seen) *Seen {
 
 // Read reads the record as a waiter does: without settling, with the store's clock at the first
 // sight, and without the value when nothing changed.
-func (c *Cell) Read(ctx context.Context) (*Seen, error) {
+func (c *Cell) Read(ctx context.Context) (*Seen, error) { return c.observed(ctx, c.read) }
+
+// observed reads the record by read, and shows that to the observer of the space.
+func (c *Cell) observed(ctx context.Context, read func(context.Context) (*Seen, error)) (*Seen, error) {
 	observer := c.Space.Reads
 	if observer == nil {
-		return c.read(ctx)
+		return read(ctx)
 	}
 	began, at := observer.ReadBegins(), c.Space.Clock.Monotonic()
-	s, err := c.read(ctx)
+	s, err := read(ctx)
 	if err == nil {
 		observer.ReadAnswered(c.Key, began, at, s.Version)
 	}
@@ -213,7 +216,9 @@ func (c *Cell) Reread(ctx context.Context) (*Seen, error) {
 
 // Inspect reads the record, after the store has resolved writes in doubt, with its age where the
 // store can tell.
-func (c *Cell) Inspect(ctx context.Context) (*Seen, error) {
+func (c *Cell) Inspect(ctx context.Context) (*Seen, error) { return c.observed(ctx, c.inspect) }
+
+func (c *Cell) inspect(ctx context.Context) (*Seen, error) {
 	ager, ok := store.As[store.AgeReader](c.Space.Store)
 	if !ok || c.Space.Set.IgnoreStoreClock {
 		return c.Fetch(ctx)

@@ -9,12 +9,14 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// batchPolls are listings that show the waiters of a client which records have not changed since
-// the waiters read them. They serve stores that do not report changes. One listing replaces a read
-// of each record.
+// batchPolls are listings that show the goroutines of a client, which wait for locks or watch them,
+// which records have not changed since they read them. They serve stores that do not report changes.
+// One listing replaces a read of each record.
 //
 // A waiter still decides by what it has read itself, and every write names the version that it
-// replaces. So a wrong listing can only make a waiter read later than it should.
+// replaces. So a wrong listing can only make a waiter read later than it should. After each batch
+// poll, the record that was not read for longest is the sample: it is read, too. If such a read
+// shows a change that the listings miss, the client uses no more listings.
 //
 // A key's tag changes with each write. So a record is unchanged since a read under three
 // conditions: one batch poll was answered before the read began; another one began after the read
@@ -30,10 +32,13 @@ type batchPolls struct {
 	events uint64 // counts the beginnings and the answers of reads and batch polls
 	users  int    // wait queues that use batch polls
 	flight *batchPoll
-	last   *batchPoll        // the last that was answered
-	tags   map[string]tagRun // that it has shown, of the locks that were waited for
-	retry  time.Time         // monotonic: no batch poll begins before
-	wrong  bool              // the listings do not show what was written, and are not used any more
+	last   *batchPoll           // the last that was answered
+	tags   map[string]tagRun    // that it has shown, of the records in reads
+	reads  map[string]*lastRead // of the records that goroutines wait for or watch
+	sample string               // the one of these that is to be read after the last batch poll; empty: none
+	stale  map[string]string    // tags that the next batch poll must not show: reads have shown that these records were changed
+	retry  time.Time            // monotonic: no batch poll begins before
+	wrong  bool                 // the listings do not show what was written, and are not used any more
 }
 
 // batchPoll is one listing.
@@ -50,12 +55,12 @@ type tagRun struct {
 	since uint64 // when the first of them was answered
 }
 
-// readTimes is when a read began and was answered, and what it has shown.
-type readTimes struct {
+// lastRead is when the last read of a record began and was answered, and what it has shown.
+type lastRead struct {
 	began, answered uint64
 	at              time.Time // monotonic: when it began
 	version         store.Version
-	other           uint64 // when the last read began that showed another version
+	queues          int // that wait for the record or watch it
 }
 
 const (
@@ -66,9 +71,9 @@ const (
 	// batchPollRetry is how long a client makes no batch poll after a failed one.
 	batchPollRetry = time.Minute
 
-	// maxBatchPolls times Options.MaxPoll is the longest time in which a waiter relies on batch
-	// polls and does not read: a listing may be wrong.
-	maxBatchPolls = 24
+	// sampleAge times Options.MaxPoll is how old the last read of a record is when a batch poll
+	// makes it the sample.
+	sampleAge = 10
 
 	// maxTag is the longest tag that is remembered, in bytes.
 	maxTag = 256
@@ -84,7 +89,7 @@ func newBatchPolls(space *cell.Space) *batchPolls {
 		return nil
 	}
 	cost := lister.ListCost()
-	return &batchPolls{lister: lister, keys: max(cost.Keys, 1), minWaitQueues: batchPollGain * max(cost.Gets, 1), pause: space.Set.MaxPoll / 2}
+	return &batchPolls{lister: lister, keys: max(cost.Keys, 1), minWaitQueues: batchPollGain * max(cost.Gets, 1), pause: space.Set.MaxPoll / 2, reads: map[string]*lastRead{}, stale: map[string]string{}}
 }
 
 // SetBatchPolls makes queues use batch polls when there are that many for each page of a listing, and
@@ -103,12 +108,27 @@ func (s *batchPolls) event() uint64 {
 
 // noteBatchPolls notes whether a wait queue that pauses for a held lock uses batch polls: it does
 // when its pauses have grown. The first ones are short, and most waits end in them.
-func (l *Queue) noteBatchPolls(key string) {
+func (l *Queue) noteBatchPolls() {
 	q := l.of
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.byKey[key] == l { // not that of one who only observes
-		q.batchPolls.counts(l, l.polls.next >= q.batchPolls.pause)
+	q.batchPolls.counts(l, l.polls.next >= q.batchPolls.pause)
+}
+
+// opens notes that there is a queue for the record with that key. The caller holds the mutex of the
+// queues.
+func (s *batchPolls) opens(key string) {
+	if s.reads[key] == nil {
+		s.reads[key] = &lastRead{}
+	}
+	s.reads[key].queues++
+}
+
+// closes notes that there is a queue less. The caller holds the mutex of the queues.
+func (s *batchPolls) closes(l *Queue) {
+	s.counts(l, false)
+	if s.reads[l.key].queues--; s.reads[l.key].queues == 0 {
+		delete(s.reads, l.key)
 	}
 }
 
@@ -134,61 +154,52 @@ func (q *Queues) ReadBegins() uint64 {
 	return q.batchPolls.event()
 }
 
-// ReadAnswered notes what a read has shown, for the waiters for the lock.
+// ReadAnswered notes what a read has shown, for those who wait for the lock or watch it.
 func (q *Queues) ReadAnswered(key string, began uint64, at time.Time, v store.Version) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	l := q.byKey[key]
-	if l == nil {
+	last := q.batchPolls.reads[key]
+	if last == nil {
 		return
 	}
-	now := readTimes{began: began, answered: q.batchPolls.event(), at: at, version: v, other: l.lastRead.other}
-	if l.lastRead.version != v {
-		now.other = l.lastRead.began
+	if run, listed := q.batchPolls.tags[key]; listed && last.version != v && run.since < last.began {
+		q.batchPolls.stale[key] = run.tag
 	}
-	l.lastRead = now
+	*last = lastRead{began: began, answered: q.batchPolls.event(), at: at, version: v, queues: last.queues}
 }
 
-// unchanged returns the state that c knows if a batch poll shows that it is unchanged, after a pause
-// until that time. It returns nil if the waiter has to read: also where its pause ended early, and
+// unchanged reports whether a batch poll shows, after a pause until that time, that the record still
+// has the version that was seen. If not, the waiter has to read: also where its pause ended early, and
 // where it is time to evaluate whether the holder is dead.
-func (l *Queue) unchanged(ctx context.Context, c *cell.Cell, until time.Time) *cell.Seen {
-	q, last := l.of, c.Known()
+func (l *Queue) unchanged(ctx context.Context, seen store.Version, until time.Time) bool {
+	q := l.of
 	l.lag = 0
 	now := time.Now()
-	if l.polls.next < q.batchPolls.pause || !l.waits || now.Before(until) || !now.Before(l.due) || last == nil || last.Rec == nil {
-		return nil
+	if l.polls.next < q.batchPolls.pause || !l.waits || now.Before(until) || !now.Before(l.due) {
+		return false
 	}
 	ctx, cancel := context.WithDeadline(ctx, l.due)
 	defer cancel()
 	if !q.joinBatchPoll(ctx, l.polls.next/2) {
-		return nil
+		return false
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	at := q.space.Clock.Monotonic()
-	most := time.Duration((1 - q.space.Random()/3) * float64(maxBatchPolls*q.space.Set.MaxPoll)) // not all wait queues at once
-	if at.Sub(l.lastRead.at) >= most || !q.batchPolls.confirms(c.Key, last.Version, &l.lastRead) {
-		return nil
+	if q.batchPolls.sample == l.key || !q.batchPolls.confirms(l.key, seen) {
+		return false
 	}
 	// The pause that follows counts from the beginning of the batch poll. So a later change is seen
 	// no later than by a read in place of the batch poll.
-	l.lag = min(at.Sub(q.batchPolls.last.at), l.polls.next/2)
-	return last
+	l.lag = min(q.space.Clock.Monotonic().Sub(q.batchPolls.last.at), l.polls.next/2)
+	return true
 }
 
 // confirms reports whether the record still has the version that was seen. The caller holds the
 // client's mutex.
-func (s *batchPolls) confirms(key string, seen store.Version, look *readTimes) bool {
+func (s *batchPolls) confirms(key string, seen store.Version) bool {
 	run, listed := s.tags[key]
-	if !listed || look.version != seen || look.answered >= s.last.began || run.since >= look.began {
-		return false
-	}
-	// Two reads have shown that the record was changed, but its tag is the same.
-	if run.since < look.other {
-		s.wrong = true
-	}
-	return !s.wrong
+	look := s.reads[key]
+	return listed && look != nil && look.version == seen && look.answered < s.last.began && run.since < look.began && !s.wrong
 }
 
 // joinBatchPoll waits for a batch poll that is under way, or makes one, unless the last one began
@@ -207,12 +218,16 @@ func (q *Queues) joinBatchPoll(ctx context.Context, age time.Duration) bool {
 		return false
 	default:
 		v = &batchPoll{began: s.event(), at: now, done: make(chan struct{})}
-		waited := make(map[string]bool, len(q.byKey))
-		for key := range q.byKey {
+		waited := make(map[string]bool, len(s.reads))
+		for key := range s.reads {
 			waited[key] = true
 		}
-		s.flight = v
-		go q.batchPoll(v, waited, pages)
+		stale := s.stale
+		for key := range stale {
+			waited[key] = true
+		}
+		s.flight, s.stale = v, map[string]string{}
+		go q.batchPoll(v, waited, stale, pages)
 	}
 	q.mu.Unlock()
 	select {
@@ -226,7 +241,7 @@ func (q *Queues) joinBatchPoll(ctx context.Context, age time.Duration) bool {
 // batchPoll lists the tags of the locks, at most that many pages. It has its own goroutine, so that
 // the end of one waiter does not end it for the others. It ends with the client, and when it takes
 // longer than a waiter's longest pause.
-func (q *Queues) batchPoll(v *batchPoll, waited map[string]bool, pages int) {
+func (q *Queues) batchPoll(v *batchPoll, waited map[string]bool, stale map[string]string, pages int) {
 	tags, err := q.listTags(waited, pages)
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -239,12 +254,19 @@ func (q *Queues) batchPoll(v *batchPoll, waited map[string]bool, pages int) {
 	}
 	runs, answered := make(map[string]tagRun, len(tags)), s.event()
 	for key, tag := range tags {
+		s.wrong = s.wrong || stale[key] == tag
 		runs[key] = tagRun{tag, answered}
 		if before, ok := s.tags[key]; ok && before.tag == tag {
 			runs[key] = before
 		}
 	}
-	s.tags, s.last, v.ok = runs, v, true
+	s.tags, s.last, s.sample, v.ok = runs, v, "", true
+	oldest := q.space.Clock.Monotonic().Add(-sampleAge * q.space.Set.MaxPoll)
+	for key := range runs {
+		if r := s.reads[key]; r != nil && r.at.Before(oldest) {
+			s.sample, oldest = key, r.at
+		}
+	}
 }
 
 var (
@@ -252,7 +274,7 @@ var (
 	errNoTags      = errors.New("batch poll: the listing shows none of the locks that clients wait for")
 )
 
-// listTags returns the tags of the locks that are waited for.
+// listTags returns the tags of the records in waited.
 func (q *Queues) listTags(waited map[string]bool, pages int) (map[string]string, error) {
 	tags := make(map[string]string, len(waited))
 	err := q.space.Run(context.Background(), min(q.space.Set.MaxPoll, q.space.Set.CallTimeout()), func(ctx context.Context) error {

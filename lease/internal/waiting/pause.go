@@ -221,19 +221,25 @@ func (l *Queue) BeginPause(c *cell.Cell, look Look) {
 	now := time.Now()
 	l.waits, l.until, l.due = true, now.Add(wait), now.Add(look.Wait)
 	if l.of.batchPolls != nil {
-		l.noteBatchPolls(c.Key)
+		l.noteBatchPolls()
 	}
 }
 
 // EndPause ends the pause that was begun. It returns the state that c knows if that is certainly
 // unchanged, and nil if the waiter has to read.
 func (l *Queue) EndPause(ctx context.Context, c *cell.Cell) *cell.Seen {
+	if last := c.Known(); last != nil && last.Rec != nil && l.endPause(ctx, last.Version) {
+		return last
+	}
+	return nil
+}
+
+// endPause ends the pause that was begun, and reports whether the record certainly has the version
+// that was seen.
+func (l *Queue) endPause(ctx context.Context, seen store.Version) bool {
 	until := l.until
 	l.until = time.Time{}
-	if l.of.batchPolls == nil {
-		return nil
-	}
-	return l.unchanged(ctx, c, until)
+	return l.of.batchPolls != nil && l.unchanged(ctx, seen, until)
 }
 
 // pause sleeps until a time, or until w is woken, or ctx ends.

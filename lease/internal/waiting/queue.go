@@ -33,9 +33,9 @@ func NewQueues(space *cell.Space) *Queues {
 // waiters send the requests of one, and none of them overtakes another.
 type Queue struct {
 	of             *Queues
+	key            string    // of the lock
 	waiters        []*Waiter // guarded by the mutex of the queues
 	usesBatchPolls bool      // guarded by it, too
-	lastRead       readTimes // guarded by it, too: the last read of the record by the client
 
 	Unanswered cell.Unanswered // of the requests that were sent for all of them
 
@@ -64,13 +64,31 @@ type Waiter struct {
 	party Party
 }
 
-// Alone returns a queue for one goroutine that only observes a record, and its waiter.
-func (q *Queues) Alone() (*Queue, *Waiter) {
-	return q.newQueue(), &Waiter{Wake: make(chan struct{}, 1)}
+// Alone returns a queue for one goroutine that only watches the record of c, and its waiter. The
+// caller calls leave.
+func (q *Queues) Alone(c *cell.Cell) (l *Queue, w *Waiter, leave func()) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	l = q.newQueue(c.Key)
+	return l, &Waiter{Wake: make(chan struct{}, 1)}, func() {
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		q.close(l)
+	}
 }
 
-func (q *Queues) newQueue() *Queue {
-	return &Queue{of: q, pauses: pauses{errors: q.space.Backoff(q.space.Set.MinPoll, q.space.Set.MaxPoll)}}
+// newQueue returns a queue for the lock with that key, until close. The caller holds q.mu.
+func (q *Queues) newQueue(key string) *Queue {
+	if q.batchPolls != nil {
+		q.batchPolls.opens(key)
+	}
+	return &Queue{of: q, key: key, pauses: pauses{errors: q.space.Backoff(q.space.Set.MinPoll, q.space.Set.MaxPoll)}}
+}
+
+func (q *Queues) close(l *Queue) {
+	if q.batchPolls != nil {
+		q.batchPolls.closes(l)
+	}
 }
 
 // Enter puts a goroutine that waits with p at the end of its queue.
@@ -81,7 +99,7 @@ func (q *Queues) Enter(p Party) (*Queue, *Waiter) {
 	defer q.mu.Unlock()
 	l := q.byKey[key]
 	if l == nil {
-		l = q.newQueue()
+		l = q.newQueue(key)
 		q.byKey[key] = l
 	}
 	if l.waiters = append(l.waiters, w); len(l.waiters) == 1 {
@@ -99,10 +117,8 @@ func (l *Queue) Leave(w *Waiter) {
 	l.waiters = slices.Delete(l.waiters, i, i+1)
 	switch {
 	case len(l.waiters) == 0:
-		delete(q.byKey, w.party.Cell().Key)
-		if q.batchPolls != nil {
-			q.batchPolls.counts(l, false)
-		}
+		delete(q.byKey, l.key)
+		q.close(l)
 	case i == 0:
 		close(l.waiters[0].Turn)
 	}
