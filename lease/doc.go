@@ -86,8 +86,8 @@
 //
 // # Goroutines
 //
-// Each grant has one goroutine for renewals (none with Options.ManualRenewal) and one timer. A
-// grant under a session has neither: the session has one goroutine and one timer. With
+// Each grant has one timer, and one goroutine from the first renewal on (none with
+// Options.ManualRenewal). A grant under a session has neither: the session has both. With
 // LockOptions.Linger a handle keeps its lease for a while after the work. During that time the
 // handle has one more goroutine if the store reports changes. All these goroutines end when the
 // lease is lost or released. A release waits for these goroutines. Release every guard, even after

@@ -756,6 +756,7 @@ func TestSessionGoroutines(t *testing.T) {
 		for i := range 100 {
 			mustTryIn(t, s, fmt.Sprint(i))
 		}
+		time.Sleep(ttl) // the session has been renewed
 		synctest.Wait()
 		if n := goroutines() - before; n != 1 {
 			t.Errorf("a session with 100 locks has %d goroutines", n)

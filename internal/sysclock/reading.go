@@ -11,8 +11,15 @@ type Reading struct {
 
 // Read reads the clocks.
 func Read() Reading {
+	r := ReadAwake()
+	r.Suspended = Suspended()
+	return r
+}
+
+// ReadAwake is Read without Suspended, which needs two system calls.
+func ReadAwake() Reading {
 	now := time.Now()
-	return Reading{now, now.Round(0), Suspended()}
+	return Reading{Mono: now, Wall: now.Round(0)}
 }
 
 // Until returns the time from r to a later reading. It uses the clock that advanced most: the monotonic

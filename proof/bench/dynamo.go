@@ -77,7 +77,7 @@ func rawDynamo(c *dynamodb.Client, table string) func(context.Context) error {
 		in := &dynamodb.PutItemInput{
 			TableName: &table,
 			Item: map[string]types.AttributeValue{
-				"part": str("raw"), "key": str("raw"), "version": str(next), "pad": str(strings.Repeat(next, 16)),
+				"part": str("raw"), "key": str("raw"), "version": str(next), "pad": str(strings.Repeat(next, 23)), // as long as a record
 			},
 			ConditionExpression: aws.String("attribute_not_exists(version)"),
 		}

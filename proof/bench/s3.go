@@ -118,7 +118,7 @@ func rawS3(c *awss3.Client, bucket string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		in := &awss3.PutObjectInput{
 			Bucket: &bucket, Key: aws.String("raw"), ContentType: aws.String("application/json"),
-			Body: strings.NewReader(fmt.Sprintf("{%q:%q}", "pad", strings.Repeat(rand.Text(), 16))),
+			Body: strings.NewReader(fmt.Sprintf("{%q:%q}", "pad", strings.Repeat(rand.Text(), 19))), // as long as a record
 		}
 		if etag == "" {
 			in.IfNoneMatch = aws.String("*")

@@ -93,8 +93,11 @@ func withJSON(f fields, value []byte) ([]byte, bool) {
 	body = append(body[:len(body)-1], `,"value":`...)
 	body = append(append(body, value...), '}', '\n')
 	// A value of almost the deepest nesting is too deep inside another object.
-	return body, json.Valid(body)
+	return body, len(body) < maxDepth || json.Valid(body)
 }
+
+// maxDepth is how deep package json lets values nest.
+const maxDepth = 10_000
 
 func marshal(f fields) []byte {
 	body, err := json.Marshal(f)

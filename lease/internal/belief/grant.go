@@ -54,7 +54,8 @@ type Grant struct {
 	yieldCtx    context.Context    // ends when request is set; nil until it is needed
 	signalYield context.CancelFunc // ends yieldCtx
 	problem     error              // of the last renewal
-	timer       *time.Timer
+	timer       *time.Timer        // reads the clocks
+	renewer     *time.Timer        // begins to renew; nil if the user does that
 	inFlight    context.CancelFunc // ends the write in flight
 	isCut       bool               // the grant writes no more
 	atRisk      bool
@@ -89,10 +90,12 @@ func Begin(ctx context.Context, c *cell.Cell, owner Owner, now *cell.Seen, sent 
 		return g // the session renews, and watches the time
 	}
 	g.mu.Lock()
+	defer g.mu.Unlock()
 	g.timer = time.AfterFunc(g.space.Set.ClockCheckInterval(), g.tick)
-	g.mu.Unlock()
 	if !g.space.Set.ManualRenewal {
-		g.renewals.Go(func() { g.renewAll(cell.WithoutEnd(ctx)) })
+		values := cell.WithoutEnd(ctx)
+		g.renewals.Add(1)
+		g.renewer = time.AfterFunc(g.renewalDelay(sent), func() { g.renewAll(values) })
 	}
 	return g
 }
@@ -119,13 +122,13 @@ func (g *Grant) Check() time.Duration {
 		}
 		return left
 	}
-	now := g.space.Clock.SinceStart()
 	set := g.space.Set
 	g.mu.Lock()
 	if g.ended != nil {
 		g.mu.Unlock()
 		return 0
 	}
+	now := g.space.Clock.SinceStart()
 	left := g.sent + set.Trust() - now
 	if left <= 0 {
 		problem := g.problem
@@ -160,6 +163,9 @@ func (g *Grant) lose(lost *LostError) {
 
 // Emit sends an event of the grant.
 func (g *Grant) Emit(kind event.Kind, err error) {
+	if len(g.space.Events) == 0 {
+		return // it saves the readings of the clocks
+	}
 	e := g.event(kind)
 	e.Token, e.Err = g.terms.Member.Token, err
 	if kind != event.Released {
@@ -193,6 +199,9 @@ func (g *Grant) Halt(cause error) bool {
 	}
 	if g.timer != nil {
 		g.timer.Stop()
+	}
+	if g.renewer != nil && g.renewer.Stop() {
+		g.renewals.Done()
 	}
 	if g.stopped != nil {
 		close(g.stopped)

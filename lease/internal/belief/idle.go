@@ -21,10 +21,10 @@ func (g *Grant) becomeIdle(most time.Duration) bool {
 	if g.idle == nil {
 		g.idle = time.AfterFunc(most, g.freeIdle)
 	}
-	if watcher, ok := store.As[store.Watcher](g.space.Store); ok && g.unlisten == nil {
+	if g.space.Watches() && g.unlisten == nil {
 		var ctx context.Context
 		ctx, g.unlisten = context.WithCancel(context.Background())
-		g.renewals.Go(func() { g.listen(ctx, watcher) })
+		g.renewals.Go(func() { g.listen(ctx) })
 	}
 	return true
 }
@@ -67,12 +67,12 @@ func (g *Grant) freeIdle() {
 }
 
 // listen reads a request to yield as soon as the store reports the change.
-func (g *Grant) listen(ctx context.Context, watcher store.Watcher) {
+func (g *Grant) listen(ctx context.Context) {
 	for pause := g.space.Backoff(g.space.Set.MinPoll, g.space.Set.MaxPoll); ctx.Err() == nil; {
 		g.mu.Lock()
 		version := g.tries.Base
 		g.mu.Unlock()
-		if watcher.Watch(ctx, g.cell.Key, version) == nil {
+		if g.space.Watcher.Watch(ctx, g.cell.Key, version) == nil {
 			_ = g.checkRecord(ctx, version)
 		}
 		if g.standsAt(version) { // the watcher failed, or returned without a change

@@ -183,11 +183,10 @@ func (g *Grant) free(ctx context.Context) error {
 	turn := g.turn()
 	turn <- struct{}{} // drain has cancelled every other writer, so that this wait is short
 	defer func() { <-turn }()
-	end := func() time.Duration {
-		return g.lastSent() + g.space.Set.TTL - g.space.Set.Margin - g.space.Clock.SinceStart()
-	}
-	if d, ok := ctx.Deadline(); !ok || time.Until(d) > end() {
-		bound, cancel := context.WithTimeoutCause(ctx, end(), errOver)
+	now := g.space.Clock.SinceStart()
+	left := func() time.Duration { return g.lastSent() + g.space.Set.TTL - g.space.Set.Margin - now }
+	if d, ok := ctx.Deadline(); !ok || time.Until(d) > left() {
+		bound, cancel := context.WithTimeoutCause(ctx, left(), errOver)
 		defer cancel()
 		ctx = bound
 	}
@@ -196,8 +195,8 @@ func (g *Grant) free(ctx context.Context) error {
 	}
 	t := g.tries.Again()
 	var last error
-	for pause := g.space.ResolveBackoff(); ; {
-		if ctx.Err() != nil || end() <= 0 {
+	for pause := g.space.ResolveBackoff(); ; now = g.space.Clock.SinceStart() {
+		if ctx.Err() != nil || left() <= 0 {
 			g.leave(t)
 			return fmt.Errorf("release of lock %q: %w (the lease expires in at most %v): %w", g.cell.Name, cell.ErrUnresolved, g.space.Set.Expiry(g.tries.Rec.TTL), errors.Join(last, cmp.Or(context.Cause(ctx), errOver)))
 		}
@@ -209,7 +208,7 @@ func (g *Grant) free(ctx context.Context) error {
 		}
 		rec := g.Freeing(base)
 		rec.Nonce = rand.Text()
-		f := t.Send(ctx, &rec, g.space.Clock.SinceStart())
+		f := t.Send(ctx, &rec, now)
 		if f.Resolution == store.ResolutionNotApplied && errors.Is(f.Err, store.ErrTooLarge) {
 			g.leave(t)
 			return f.Err

@@ -14,36 +14,33 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// renewAll renews the lease until the grant ends. It continues after every error.
+// renewalDelay returns the time until a renewal is due after a write that was sent at that time.
+func (g *Grant) renewalDelay(sent time.Duration) time.Duration {
+	due := sent + g.space.Set.RenewInterval
+	stray := time.Duration((2*g.space.Random() - 1) * cell.RenewalJitter * float64(g.space.Set.RenewInterval))
+	return max(1, due+stray-g.space.Clock.SinceStart())
+}
+
+// renewAll renews the lease, the first time at once, until the grant ends. It continues after every
+// error.
 func (g *Grant) renewAll(ctx context.Context) {
-	set := g.space.Set
+	defer g.renewals.Done()
+	set, stop := g.space.Set, g.stop()
 	pause := g.space.Backoff(min(set.MinPoll, set.RenewInterval/4), min(set.RenewInterval/2, cell.MaxCall))
-	next := func() time.Duration {
-		g.mu.Lock()
-		due := g.sent + set.RenewInterval
-		g.mu.Unlock()
-		stray := time.Duration((2*g.space.Random() - 1) * cell.RenewalJitter * float64(set.RenewInterval))
-		return max(1, due+stray-g.space.Clock.SinceStart())
-	}
-	timer := time.NewTimer(next())
-	defer timer.Stop()
-	stop := g.stop()
-	for {
-		select {
-		case <-stop:
-			return
-		case <-timer.C:
-		}
-		if g.Check() <= 0 {
-			return
-		}
+	for g.Check() > 0 {
+		var wait time.Duration
 		if err := g.Renew(ctx, false, nil); err == nil {
 			pause.Tries = 0
-			timer.Reset(next())
+			wait = g.renewalDelay(g.lastSent())
 		} else {
 			g.fail(err)
 			// The less trust is left, the more often it is tried.
-			timer.Reset(max(10*time.Millisecond, min(pause.Pause(), g.Check()/3)))
+			wait = max(10*time.Millisecond, min(pause.Pause(), g.Check()/3))
+		}
+		select {
+		case <-stop:
+			return
+		case <-time.After(wait):
 		}
 	}
 }
@@ -91,8 +88,8 @@ func (g *Grant) Renew(ctx context.Context, firm bool, change func(*lockrec.Recor
 	if left <= 0 {
 		return g.Cause()
 	}
-	r := &renewal{g: g, change: change, put: g.space.Store.Put, firm: true, stop: stop, replies: make(chan reply, maxTries+maxReads)}
-	if volatile, ok := store.As[store.UnsyncedPutter](g.space.Store); ok && !firm {
+	r := &renewal{g: g, change: change, put: g.space.Store.Put, firm: true, stop: stop, replies: make(chan *reply, maxTries+maxReads)}
+	if volatile := g.space.Unsynced; volatile != nil && !firm {
 		r.put, r.firm = volatile.PutUnsynced, false
 	}
 	defer func() {
@@ -107,10 +104,29 @@ func (g *Grant) Renew(ctx context.Context, firm bool, change func(*lockrec.Recor
 	defer g.flies(nil)
 	g.peekForOtherWrites(ctx, left)
 
-	if err := r.write(ctx); err != nil {
+	// This goroutine sends the first write itself: the stack of another one would have to grow.
+	send, err := r.next(ctx)
+	if err != nil {
 		return err
 	}
-	next := time.NewTimer(g.hedgeDelay(left))
+	delay, slow := g.hedgeDelay(left), make(chan error, 1)
+	timer := time.AfterFunc(delay, func() { slow <- r.await(ctx, 0) })
+	first := send()
+	if !timer.Stop() {
+		r.replies <- first
+		return <-slow
+	}
+	if over, err := r.answered(ctx, first); over {
+		return err
+	}
+	return r.await(ctx, delay-(g.space.Clock.SinceStart()-first.at))
+}
+
+// await uses the replies until the renewal is over, and returns its result. It sends another write
+// after the delay, if there is no result before.
+func (r *renewal) await(ctx context.Context, delay time.Duration) error {
+	g := r.g
+	next := time.NewTimer(delay)
 	defer next.Stop()
 	for r.writing+r.reading > 0 {
 		select {
@@ -152,7 +168,7 @@ type renewal struct {
 	put              func(ctx context.Context, key string, base store.Version, value []byte) (store.Version, error)
 	firm             bool            // put makes writes that survive a power cut
 	stop             <-chan struct{} // closed when the grant ends; nil when no further write is sent
-	replies          chan reply
+	replies          chan *reply
 	writing, reading int               // requests in flight
 	sent             []*lockrec.Record // by this call
 	flying           sync.WaitGroup
@@ -161,17 +177,26 @@ type renewal struct {
 
 // write sends a write over the base of the grant.
 func (r *renewal) write(ctx context.Context) error {
+	send, err := r.next(ctx)
+	if err == nil {
+		r.flying.Go(func() { r.replies <- send() })
+	}
+	return err
+}
+
+// next notes a write over the base of the grant, and returns the function that sends it.
+func (r *renewal) next(ctx context.Context) (send func() *reply, err error) {
 	g := r.g
 	rec := lockrec.Renewed(g.tries.Rec, g.space.Clock.Wall())
 	rec.Nonce = rand.Text()
 	if r.change != nil {
 		if err := r.change(&rec); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	value, err := lockrec.Encode(&rec)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	r.writing++
 	at, t := g.space.Clock.SinceStart(), g.tries
@@ -180,11 +205,10 @@ func (r *renewal) write(ctx context.Context) error {
 	t.Add(&rec, at)
 	g.mu.Unlock()
 	r.sent = append(r.sent, &rec)
-	r.flying.Go(func() {
+	return func() *reply {
 		version, err := r.put(ctx, g.cell.Key, t.Base, value)
-		r.replies <- reply{tries: t, rec: &rec, at: at, version: version, err: err}
-	})
-	return nil
+		return &reply{tries: t, rec: &rec, at: at, version: version, err: err}
+	}, nil
 }
 
 // read sends a read that resolves the writes over the base of the grant.
@@ -194,12 +218,12 @@ func (r *renewal) read(ctx context.Context) {
 	versions := t.Versions()
 	r.flying.Go(func() {
 		now, found, err := r.g.cell.ReadBack(ctx, t.Base, versions)
-		r.replies <- reply{tries: t, now: now, found: found, err: err}
+		r.replies <- &reply{tries: t, now: now, found: found, err: err}
 	})
 }
 
 // answered uses a reply, and reports whether the renewal is over, with its result.
-func (r *renewal) answered(ctx context.Context, a reply) (over bool, _ error) {
+func (r *renewal) answered(ctx context.Context, a *reply) (over bool, _ error) {
 	g := r.g
 	if a.rec != nil {
 		r.writing--

@@ -11,14 +11,17 @@ import (
 // clock of the machine that ran most (see [sysclock.Reading.Until]). A clock that jumps forward makes
 // a holder give up early. No clock makes it believe for too long.
 type Clock struct {
-	read func() sysclock.Reading
+	read  func() sysclock.Reading // all clocks
+	awake func() sysclock.Reading // all but Suspended
 
 	mu      sync.Mutex
 	last    sysclock.Reading // with the largest Suspended seen
 	elapsed time.Duration
 }
 
-func NewClock(read func() sysclock.Reading) *Clock { return &Clock{read: read, last: read()} }
+func NewClock(read, awake func() sysclock.Reading) *Clock {
+	return &Clock{read: read, awake: awake, last: read()}
+}
 
 // SinceStart returns the time that has passed since the clock was made, by the clock that ran
 // fastest.
@@ -34,7 +37,7 @@ func (c *Clock) SinceStart() time.Duration {
 
 // Monotonic returns the reading that a waiter uses: the monotonic clock alone. That clock may stop,
 // and then the waiter waits longer.
-func (c *Clock) Monotonic() time.Time { return c.read().Mono }
+func (c *Clock) Monotonic() time.Time { return c.awake().Mono }
 
 // Wall returns the wall clock, for what people and other machines read.
-func (c *Clock) Wall() time.Time { return c.read().Wall }
+func (c *Clock) Wall() time.Time { return c.awake().Wall }

@@ -26,7 +26,9 @@ type Space struct {
 	Store    store.Store // the same through carry
 	Set      *Settings
 	Clock    *Clock
-	Presence store.Presence // nil where the store knows of none
+	Watcher  store.Watcher        // abilities of Store; nil where it lacks them
+	Unsynced store.UnsyncedPutter // its writes need not survive a power cut
+	Presence store.Presence
 	cache    Cache          // nil where nothing is kept
 	Health   storeHealth    // of the store, for those who wait
 	Reads    ReadObserver   // nil where none is interested
@@ -51,8 +53,10 @@ type ReadObserver interface {
 // NewSpace returns the space of a client whose life ends when the client is closed. It sends
 // nothing.
 func NewSpace(life context.Context, st store.Store, set *Settings, events event.Listeners) *Space {
-	s := &Space{Given: st, Set: set, Clock: NewClock(sysclock.Read), Random: mathrand.Float64, Events: events, Life: life}
+	s := &Space{Given: st, Set: set, Clock: NewClock(sysclock.Read, sysclock.ReadAwake), Random: mathrand.Float64, Events: events, Life: life}
 	s.Store = store.Intercept(st, s.carry)
+	s.Watcher, _ = store.As[store.Watcher](s.Store)
+	s.Unsynced, _ = store.As[store.UnsyncedPutter](s.Store)
 	if presence, ok := store.As[store.Presence](st); ok && !set.NoPresence {
 		s.Presence = boundPresence{presence, s}
 	}
@@ -64,15 +68,14 @@ func NewSpace(life context.Context, st store.Store, set *Settings, events event.
 
 // Emit hands an event to the listeners, with the present time.
 func (c *Space) Emit(e event.Event) {
-	e.Time = c.Clock.Wall()
-	c.Events.Emit(e)
+	if len(c.Events) > 0 {
+		e.Time = c.Clock.Wall()
+		c.Events.Emit(e)
+	}
 }
 
 // Watches reports whether the store reports changes.
-func (c *Space) Watches() bool {
-	_, ok := store.As[store.Watcher](c.Store)
-	return ok
-}
+func (c *Space) Watches() bool { return c.Watcher != nil }
 
 // SessionDir is where the records of sessions lie: below the key prefix with this appended, so that
 // they are not among the locks.

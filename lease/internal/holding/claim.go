@@ -170,7 +170,8 @@ func (h *Holder) begin(ctx context.Context, base *cell.Seen, f cell.Finding, m l
 		}
 		return nil, now, nil
 	}
-	if h.Under == nil && c.Space.Clock.SinceStart() >= sent+c.Space.Set.Trust() || h.Under != nil && h.Under.Err() != nil {
+	began := c.Space.Clock.SinceStart()
+	if h.Under == nil && began >= sent+c.Space.Set.Trust() || h.Under != nil && h.Under.Err() != nil {
 		return late(now)
 	}
 	g := h.believe(ctx, base, now, m, sent, f.Durable)
@@ -190,7 +191,7 @@ func (h *Holder) begin(ctx context.Context, base *cell.Seen, f cell.Finding, m l
 	}
 	h.mu.Lock()
 	h.passed = h.grant != nil && base.Rec != nil && base.Rec.Process != cell.ProcessID()
-	h.grant, h.began = g, c.Space.Clock.SinceStart()
+	h.grant, h.began = g, began
 	h.abandoned = nil
 	h.mu.Unlock()
 	h.Cell.Note(now)

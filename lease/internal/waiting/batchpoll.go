@@ -81,11 +81,8 @@ const (
 
 // newBatchPolls returns nil for a store that reports changes, and for one that lists no tags.
 func newBatchPolls(space *cell.Space) *batchPolls {
-	if _, watches := store.As[store.Watcher](space.Given); watches {
-		return nil
-	}
 	lister, ok := store.As[store.TagLister](space.Given)
-	if !ok {
+	if !ok || space.Watches() {
 		return nil
 	}
 	cost := lister.ListCost()

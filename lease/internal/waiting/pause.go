@@ -123,7 +123,7 @@ func (l *Queue) waitForChange(ctx context.Context, cancel context.CancelFunc, w 
 	// The watcher reports what wakes w, too.
 	deadline, _ := ctx.Deadline()
 	wait := time.Until(deadline)
-	if watcher, ok := store.As[store.Watcher](c.Space.Store); ok {
+	if watcher := c.Space.Watcher; watcher != nil {
 		if r := last.Rec; r != nil && r.State == lockrec.Held && r.Session != "" && l.place <= 0 {
 			// The lock's record does not show whether its holder lives.
 			wg.Go(func() {
