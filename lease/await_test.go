@@ -1,9 +1,7 @@
 package lease_test
 
 import (
-	"math"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -73,63 +71,6 @@ func TestWaitersLookAtTheSessionOfTheHolder(t *testing.T) {
 		all.Wait()
 		if took := last.Sub(silent); took > expiry+lease.DefaultMaxPoll+time.Second {
 			t.Errorf("taken over after %v; want %v and a read at most", took, expiry)
-		}
-	})
-}
-
-// A fair queue of thirty, on a store that wakes all of them with each change: the lock goes
-// round in order, and a hand-over costs the requests of those near the head.
-func TestQueueThatAllAreWokenIn(t *testing.T) {
-	bubble(t, func(t *testing.T, st store.Store) {
-		const members, hold = 30, 50 * time.Millisecond
-		w := newWire(st)
-		grants := make([]atomic.Int32, members)
-		end := time.Now().Add(20 * time.Second)
-		var all sync.WaitGroup
-		for i := range members {
-			s := open(t, client(t, w, nil))
-			h, err := s.Handle("job", &lease.LockOptions{Fair: true})
-			if err != nil {
-				t.Fatal(err)
-			}
-			all.Go(func() {
-				for time.Now().Before(end) {
-					g, err := h.Acquire(t.Context())
-					if err != nil {
-						t.Error(err)
-						return
-					}
-					grants[i].Add(1)
-					time.Sleep(hold)
-					mustRelease(t, g)
-				}
-			})
-		}
-		time.Sleep(10 * time.Second) // until all stand in the queue
-		w.requests()
-		count := func() (all, least, most int) {
-			least = math.MaxInt
-			for i := range grants {
-				k := int(grants[i].Load())
-				all, least, most = all+k, min(least, k), max(most, k)
-			}
-			return all, least, most
-		}
-		before, _, _ := count()
-		time.Sleep(10 * time.Second)
-		n := w.requests()
-		after, least, most := count()
-		handed := after - before
-		all.Wait()
-		if handed < int(10*time.Second/hold)*8/10 {
-			t.Errorf("%d hand-overs in 10 s of one each %v", handed, hold)
-		}
-		// Without waiters that doze while their turn is far it is 50.
-		if per := float64(n) / float64(max(handed, 1)); per > 15 {
-			t.Errorf("%.1f requests for a hand-over among %d", per, members)
-		}
-		if most-least > 2 {
-			t.Errorf("from %d to %d grants", least, most)
 		}
 	})
 }

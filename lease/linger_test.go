@@ -48,6 +48,7 @@ func TestLingerRequests(t *testing.T) {
 			w := newWire(st)
 			h := lingering(t, client(t, w, &lease.Options{AssumeNew: true}), c.linger)
 			var token uint64
+			began := time.Now()
 			for i := range 1000 {
 				g := acquired(t, h)
 				if c.linger > 0 && i > 0 && (g.Token() != token || !g.WasLastHolder()) {
@@ -58,6 +59,9 @@ func TestLingerRequests(t *testing.T) {
 				if !errors.Is(g.Err(), lease.ErrReleased) {
 					t.Fatal(g.Err())
 				}
+			}
+			if took := time.Since(began); took > 0 {
+				t.Errorf("with %v: %v were lost, though no other client wants the lock", c.linger, took)
 			}
 			if c.linger > 0 {
 				wantState(t, client(t, st, nil), "job", lease.Held)

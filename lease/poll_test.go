@@ -139,18 +139,6 @@ func pausesOf(t *testing.T, st store.Store, o *lease.Options, wait time.Duration
 	return pauses
 }
 
-// The pauses of a waiter are even: none is much shorter than the others.
-func TestPausesAreEven(t *testing.T) {
-	bubble(t, func(t *testing.T, st store.Store) {
-		mustTry(t, client(t, st, nil), "job")
-		pauses := pausesOf(t, st, nil, 2*time.Minute)
-		last := pauses[len(pauses)/2 : len(pauses)-2] // they grow at first; the end of ctx cuts one off, and may send a request
-		if least, most := slices.Min(last), slices.Max(last); len(last) < 20 || float64(least) < 0.9*float64(most)-1 {
-			t.Errorf("%d pauses from %v to %v", len(last), least, most)
-		}
-	})
-}
-
 // The pause stays below a third of the record's TTL, whatever the waiter's options are.
 func TestPollsWithinTheTTL(t *testing.T) {
 	for _, o := range []*lease.Options{nil, {Tuning: lease.Tuning{MinPoll: 25 * time.Second, MaxPoll: time.Minute}}} {
@@ -219,40 +207,4 @@ func TestGreedyHolders(t *testing.T) {
 			})
 		})
 	}
-}
-
-// A loop that no other client disturbs sends two requests a round and loses no time, also
-// after contention.
-func TestLoopAlone(t *testing.T) {
-	bubble(t, func(t *testing.T, st store.Store) {
-		w := remoteOf(st, 5)
-		h := handle(t, client(t, w, nil), "job")
-		loop := func() (took time.Duration, requests int) {
-			w.requests()
-			began := time.Now()
-			for range 100 {
-				g, err := h.Acquire(t.Context())
-				if err != nil {
-					t.Fatal(err)
-				}
-				mustRelease(t, g)
-			}
-			return time.Since(began), w.requests()
-		}
-		mustRelease(t, mustTry(t, client(t, st, nil), "job")) // an old lock is no sign of others
-		if took, n := loop(); took > 210*roundTrip || n > 201 {
-			t.Errorf("%d requests, %v", n, took)
-		}
-		if took, n := loop(); took > 210*roundTrip || n != 200 {
-			t.Errorf("%d requests, %v", n, took)
-		}
-		other := mustTry(t, client(t, st, nil), "job")
-		time.AfterFunc(time.Second, func() { _ = other.Release(context.Background()) })
-		if took, _ := loop(); took > 210*roundTrip+3*lease.DefaultMaxPoll {
-			t.Errorf("after others were met: %v", took)
-		}
-		if took, n := loop(); took > 210*roundTrip || n != 200 {
-			t.Errorf("later: %d requests, %v", n, took)
-		}
-	})
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -124,67 +123,6 @@ func TestCloseDuringUse(t *testing.T) {
 						continue
 					}
 					mustRelease(t, g)
-				}
-			})
-		})
-	}
-}
-
-// Close frees the locks sixteen at a time: neither one after the other nor all at once. One whose
-// record cannot be written keeps none of the others, and is free for others all the same.
-func TestSessionCloseInBoundedParallel(t *testing.T) {
-	for name, f := range map[string]fault{"all answer": pass, "one is refused": fail, "one hangs": hang} {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, st store.Store) {
-				const locks, way = 400, 10 * time.Millisecond
-				var flying, most atomic.Int64
-				w := newWire(store.Intercept(st, func(ctx context.Context, op *store.Op, next store.Handler) error {
-					for n, last := flying.Add(1), most.Load(); n > last && !most.CompareAndSwap(last, n); {
-						last = most.Load()
-					}
-					defer flying.Add(-1)
-					time.Sleep(way)
-					return next(ctx, op)
-				}))
-				c := client(t, w, nil)
-				s := open(t, c)
-				for i := range locks {
-					mustTryIn(t, s, fmt.Sprintf("job-%d", i))
-				}
-				w.set(on("lock/job-200", f))
-				most.Store(0)
-				w.requests()
-				began := time.Now()
-				if err := s.Close(t.Context()); err != nil {
-					t.Error(err)
-				}
-				if took, bound := time.Since(began), c.Options().ReleaseTimeout+time.Second; f != pass && took > bound {
-					t.Errorf("Close took %v; at most %v are allowed", took, bound)
-				} else if f == pass && took > 2*locks/16*way {
-					t.Errorf("Close took %v", took)
-				}
-				// They come in any order. The one that is refused or hangs has one of the sixteen
-				// places between its tries, too, and may have it from the beginning on.
-				least := int64(16)
-				if f != pass {
-					least--
-				}
-				if n := most.Load(); n < least || n > 16 {
-					t.Errorf("up to %d requests at the same time", n)
-				}
-				if n := w.requests(); f == pass && n != locks+1 {
-					t.Errorf("%d requests for %d locks", n, locks)
-				}
-				w.set(nil)
-				other := opened(t, st)
-				for i := range locks {
-					name := fmt.Sprintf("job-%d", i)
-					if rec := record(t, st, name); rec.State != lease.Free && (i != 200 || f == pass) {
-						t.Fatalf("%+v", rec)
-					}
-					if i%100 == 0 {
-						mustTryIn(t, other, name)
-					}
 				}
 			})
 		})

@@ -78,5 +78,9 @@ func TestMutants(t *testing.T) {
 			"	case r.Kind == KindSession && r.Grant != grant:\n		return ErrRemoved",
 			"	case r.Kind == KindSession && r.Grant != grant:\n		return nil",
 			"TestLoss"},
+		{"readers that have their turn together wait for one each", "roster.go",
+			"r.Queue[i].Mode != ModeShared || r.Queue[i+1].Mode != ModeShared",
+			"r.Queue[i].Mode != r.Queue[i+1].Mode || r.Queue[i+1].Mode != ModeCandidate",
+			"TestTurnsBefore"},
 	})
 }

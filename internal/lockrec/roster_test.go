@@ -351,6 +351,19 @@ func TestRosterAhead(t *testing.T) {
 	}
 }
 
+// Readers that follow each other in the queue have their turn together.
+func TestTurnsBefore(t *testing.T) {
+	r := &lockrec.Record{}
+	for i, mode := range []lockrec.Mode{lockrec.ModeExclusive, lockrec.ModeShared, lockrec.ModeShared, lockrec.ModeExclusive} {
+		r.Queue = append(r.Queue, member(fmt.Sprintf("S%d.0", i), mode, 0, 0))
+	}
+	for place, want := range []int{0, 1, 1, 2} {
+		if got := lockrec.TurnsBefore(r, place); got != want {
+			t.Errorf("%d turns come before that of waiter %d, want %d", got, place, want)
+		}
+	}
+}
+
 // A lock that is free and is not to be taken before a time is handed over to no waiter: the
 // head of the queue takes it then.
 func TestRosterHeedsNotBefore(t *testing.T) {
