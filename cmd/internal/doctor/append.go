@@ -150,13 +150,13 @@ func (r *reader) read() ([]byte, error) {
 // appending proves by doing that every append is one entry, in one order that all
 // processes see.
 func (p *directory) appending(ctx context.Context) []Check {
-	c := finding("append", fmt.Sprintf("%d processes that append %d times each", appenders, p.count), true)
+	c := Finding("append", fmt.Sprintf("%d processes that append %d times each", appenders, p.count), true)
 	if p.o.Helper == nil {
-		return c.as(NotTested, "doctor cannot start helper processes here", "")
+		return c.As(NotTested, "doctor cannot start helper processes here", "")
 	}
 	name := "append-" + rand.Text() // the helpers need a name that no other user can guess
 	if err := p.own.WriteFile(name, nil, 0o600); err != nil {
-		return p.e.failed(c, err)
+		return p.e.Failed(c, err)
 	}
 	said, err := p.fight(ctx, p.path(name))
 	if room := p.room(); err != nil && room != nil {
@@ -166,16 +166,16 @@ func (p *directory) appending(ctx context.Context) []Check {
 		err = ctx.Err()
 	}
 	if err != nil {
-		return p.e.failed(c, err)
+		return p.e.Failed(c, err)
 	}
 	body, err := p.own.ReadFile(name)
 	if err != nil {
-		return p.e.failed(c, err)
+		return p.e.Failed(c, err)
 	}
 	if fault := checkAppends(body, said, p.count); fault != "" {
-		return c.unsafe(fault, "two programs could hold one lock at the same time; use a directory on a local disk")
+		return c.Unsafe(fault, "two programs could hold one lock at the same time; use a directory on a local disk")
 	}
-	return c.ok("%d entries, none torn, lost or out of order", appenders*p.count)
+	return c.OK("%d entries, none torn, lost or out of order", appenders*p.count)
 }
 
 // fight runs the appending processes at the same time, and returns what each printed at the
@@ -278,15 +278,15 @@ func (p *directory) room() error {
 
 // presence tests that a living process is seen to be alive, and a killed one to be dead.
 func (p *directory) presence(ctx context.Context) []Check {
-	c := finding("presence", "recognition of dead processes", false)
+	c := Finding("presence", "recognition of dead processes", false)
 	const instead = "the lock of a dead holder is free after the TTL, not at once"
 	if p.o.Helper == nil {
-		return c.as(NotTested, "doctor cannot start helper processes here", "")
+		return c.As(NotTested, "doctor cannot start helper processes here", "")
 	}
 	cmd := p.o.Helper(ctx, "presence", p.path("store"))
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
-		return p.e.failed(c, err)
+		return p.e.Failed(c, err)
 	}
 	defer stdin.Close()
 	stdout, err := cmd.StdoutPipe()
@@ -294,7 +294,7 @@ func (p *directory) presence(ctx context.Context) []Check {
 		err = cmd.Start()
 	}
 	if err != nil {
-		return p.e.failed(c, err)
+		return p.e.Failed(c, err)
 	}
 	lines := bufio.NewScanner(stdout)
 	lines.Scan()
@@ -304,17 +304,17 @@ func (p *directory) presence(ctx context.Context) []Check {
 	_ = cmd.Wait()
 	if text == "" {
 		if err := p.room(); err != nil {
-			return p.e.failed(c, err)
+			return p.e.Failed(c, err)
 		}
-		return c.warn("Holdfast cannot distinguish living and dead processes here", instead)
+		return c.Warn("Holdfast cannot distinguish living and dead processes here", instead)
 	}
 	switch after := p.liveness(ctx, text); {
 	case before == store.Dead:
-		return c.unsafe("a living process was judged dead", "other clients would take the lock of a living holder")
+		return c.Unsafe("a living process was judged dead", "other clients would take the lock of a living holder")
 	case before == store.Alive && after == store.Dead:
-		return c.ok("a living process is seen as alive, a killed process as dead")
+		return c.OK("a living process is seen as alive, a killed process as dead")
 	default:
-		return c.warn(fmt.Sprintf("a living process is seen as %v, a killed process as %v", before, after), instead)
+		return c.Warn(fmt.Sprintf("a living process is seen as %v, a killed process as %v", before, after), instead)
 	}
 }
 

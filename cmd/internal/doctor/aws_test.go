@@ -12,6 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast/aws/awstest"
 	"github.com/holdfast-go/holdfast/aws/dynamostore"
 	"github.com/holdfast-go/holdfast/cmd/internal/doctor"
+	"github.com/holdfast-go/holdfast/cmd/internal/doctor/awsdoctor"
 	"github.com/holdfast-go/holdfast/cmd/internal/trial"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -86,7 +87,7 @@ func TestS3(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			s := newS3(tt.change)
-			r := examine(t, doctor.S3(s.Client(), "bucket", "app", nil), doctor.Quick())
+			r := examine(t, awsdoctor.S3(s.Client(), "bucket", "app", nil), doctor.Quick())
 			tt.want.check(t, r)
 			if len(r.NotRemoved) > 0 {
 				t.Errorf("could not be removed: %q", r.NotRemoved)
@@ -116,7 +117,7 @@ func TestOldLocksOnS3(t *testing.T) {
 	s := newS3(func(s *awstest.S3) {
 		s.PutMeta("bucket", "app/job", []byte("app/job-6b8b4567-327b-43c6-9b9e-0d8e3f0e1a2b"), map[string]string{"timeout": "10s", "lockowner": "6b8b4567"})
 	})
-	found(doctor.NotSafe, "legacy=unsafe").check(t, examine(t, doctor.S3(s.Client(), "bucket", "app", nil), doctor.Quick()))
+	found(doctor.NotSafe, "legacy=unsafe").check(t, examine(t, awsdoctor.S3(s.Client(), "bucket", "app", nil), doctor.Quick()))
 }
 
 // TestOldLocksAtTheRoot: doctor looks for them where run does.
@@ -125,7 +126,7 @@ func TestOldLocksAtTheRoot(t *testing.T) {
 	s := newS3(func(s *awstest.S3) {
 		s.PutMeta("bucket", "job", []byte("job-6b8b4567-327b-43c6-9b9e-0d8e3f0e1a2b"), map[string]string{"timeout": "10s", "lockowner": "6b8b4567"})
 	})
-	found(doctor.Safe, "legacy=warning kinds=ok").check(t, examine(t, doctor.S3(s.Client(), "bucket", "app", nil), doctor.Quick()))
+	found(doctor.Safe, "legacy=warning kinds=ok").check(t, examine(t, awsdoctor.S3(s.Client(), "bucket", "app", nil), doctor.Quick()))
 }
 
 // TestOtherKindOfStoreOnS3: a store that keeps its locks in versions is found. With the same
@@ -142,7 +143,7 @@ func TestOtherKindOfStoreOnS3(t *testing.T) {
 			s.Versioning = "Enabled"
 			s.Put("bucket", object, []byte("versions"))
 		})
-		r := examine(t, doctor.S3(s.Client(), "bucket", "app", nil), doctor.Quick())
+		r := examine(t, awsdoctor.S3(s.Client(), "bucket", "app", nil), doctor.Quick())
 		want.check(t, r)
 		rule := slices.ContainsFunc(r.Advice, func(a doctor.Advice) bool { return strings.HasPrefix(a.What, "lifecycle rule") })
 		if below := strings.HasPrefix(object, "app/"); rule == below {
@@ -160,7 +161,7 @@ func TestGoldenS3(t *testing.T) {
 		s.Broken = awstest.S3Broken{IgnoreIfNoneMatch: true, IgnoreOnCopy: true, LastModifiedSkew: -10 * time.Minute}
 		denied("DeleteObject")(s)
 	})
-	r := examine(t, doctor.S3(s.Client(), "bucket", "app", nil), nil)
+	r := examine(t, awsdoctor.S3(s.Client(), "bucket", "app", nil), nil)
 	for i, left := range r.NotRemoved {
 		if j := strings.Index(left, "doctor/"); j > 0 {
 			r.NotRemoved[i] = "objects below " + left[j:j+7] + "RANDOM" + left[j+7+len(trial.Name(time.Now())):]
@@ -178,7 +179,7 @@ func TestNoRuleWhereVersionsAreTheState(t *testing.T) {
 			s.Versioning, s.Lifecycle = "Enabled", lifecycle
 			s.Broken = awstest.S3Broken{IgnoreIfNoneMatch: true}
 		})
-		r := examine(t, doctor.S3(s.Client(), "bucket", "app", nil), doctor.Quick())
+		r := examine(t, awsdoctor.S3(s.Client(), "bucket", "app", nil), doctor.Quick())
 		var text strings.Builder
 		if err := r.WriteText(&text); err != nil {
 			t.Fatal(err)
@@ -198,7 +199,7 @@ func TestInterruptedNoDelete(t *testing.T) {
 	t.Parallel()
 	s := newS3(denied("DeleteObject"))
 	ctx, cancel := context.WithCancel(t.Context())
-	r, err := doctor.Run(ctx, doctor.S3(s.Client(), "bucket", "app", nil), &doctor.Options{Progress: func(what string) {
+	r, err := doctor.Run(ctx, awsdoctor.S3(s.Client(), "bucket", "app", nil), &doctor.Options{Progress: func(what string) {
 		if what == "equal bodies" {
 			cancel()
 		}
@@ -212,7 +213,7 @@ func TestInterruptedNoDelete(t *testing.T) {
 func TestNoDelete(t *testing.T) {
 	t.Parallel()
 	s := newS3(denied("DeleteObject"))
-	r := examine(t, doctor.S3(s.Client(), "bucket", "", nil), nil)
+	r := examine(t, awsdoctor.S3(s.Client(), "bucket", "", nil), nil)
 	found(doctor.Safe, "right-s3:DeleteObject=not_tested objects=not_tested delete-if-match=not_tested delete-if-match-or-absent=not_tested deleted-object=not_tested").check(t, r)
 	if len(r.NotRemoved) != 1 || !strings.Contains(r.NotRemoved[0], "s3:DeleteObject") {
 		t.Errorf("left: %q", r.NotRemoved)
@@ -230,7 +231,7 @@ func TestInterruptedS3(t *testing.T) {
 			cancel()
 		}
 	}
-	_, err := doctor.Run(ctx, doctor.S3(s.Client(), "bucket", "app", nil), opts)
+	_, err := doctor.Run(ctx, awsdoctor.S3(s.Client(), "bucket", "app", nil), opts)
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}
@@ -243,15 +244,15 @@ func TestInterruptedS3(t *testing.T) {
 func TestNoBucket(t *testing.T) {
 	t.Parallel()
 	s := newS3(nil)
-	if _, err := doctor.Run(t.Context(), doctor.S3(s.Client(), "other", "app", nil), nil); !errors.Is(err, store.ErrMisconfigured) {
+	if _, err := doctor.Run(t.Context(), awsdoctor.S3(s.Client(), "other", "app", nil), nil); !errors.Is(err, store.ErrMisconfigured) {
 		t.Errorf("no bucket: %v", err)
 	}
 	s.Add("", 0, -1, awstest.Fault{Drop: true})
-	if _, err := doctor.Run(t.Context(), doctor.S3(s.Client(), "bucket", "app", nil), nil); !errors.Is(err, store.ErrUnavailable) {
+	if _, err := doctor.Run(t.Context(), awsdoctor.S3(s.Client(), "bucket", "app", nil), nil); !errors.Is(err, store.ErrUnavailable) {
 		t.Errorf("unreachable: %v", err)
 	}
 	d := awstest.NewDynamoDB()
-	if _, err := doctor.Run(t.Context(), doctor.DynamoDB(d.Client(), "table", nil), nil); !errors.Is(err, store.ErrMisconfigured) {
+	if _, err := doctor.Run(t.Context(), awsdoctor.DynamoDB(d.Client(), "table", nil), nil); !errors.Is(err, store.ErrMisconfigured) {
 		t.Errorf("no table: %v", err)
 	}
 }
@@ -264,7 +265,7 @@ func TestFaultyS3(t *testing.T) {
 		s.Add("PutObject", skip, 1, awstest.Fault{Lose: true})
 		s.Add("GetObject", skip, 1, awstest.Fault{Status: http.StatusServiceUnavailable, Code: "SlowDown"})
 	}
-	r := examine(t, doctor.S3(s.Client(), "bucket", "app", nil), nil)
+	r := examine(t, awsdoctor.S3(s.Client(), "bucket", "app", nil), nil)
 	if r.Verdict == doctor.NotSafe {
 		found(doctor.Safe, "").check(t, r)
 	}
@@ -307,7 +308,7 @@ func TestDynamoDB(t *testing.T) {
 			t.Parallel()
 			d := newTable(t)
 			tt.change(d)
-			r := examine(t, doctor.DynamoDB(d.Client(), "table", &dynamostore.Options{Prefix: "app"}), doctor.Quick())
+			r := examine(t, awsdoctor.DynamoDB(d.Client(), "table", &dynamostore.Options{Prefix: "app"}), doctor.Quick())
 			tt.want.check(t, r)
 			if right, ok := strings.CutPrefix(tt.name, "no dynamodb:"); ok && !strings.Contains(text(r), "dynamodb:"+right) {
 				t.Errorf("the right is not named:\n%s", text(r))
@@ -345,7 +346,7 @@ func TestWrongTable(t *testing.T) {
 	t.Parallel()
 	d := awstest.NewDynamoDB()
 	d.AddTable("table", "pk", "")
-	r := examine(t, doctor.DynamoDB(d.Client(), "table", nil), nil)
+	r := examine(t, awsdoctor.DynamoDB(d.Client(), "table", nil), nil)
 	if r.Verdict != doctor.NotSafe || !strings.Contains(text(r), "which holdfast init can create") || d.Items("table") > 0 {
 		t.Errorf("%s: %s", r.Verdict, text(r))
 	}
@@ -356,7 +357,7 @@ func TestDynamoDBWithoutDelete(t *testing.T) {
 	t.Parallel()
 	d := newTable(t)
 	d.Add("DeleteItem", 0, -1, awstest.Fault{Status: http.StatusBadRequest, Code: "AccessDeniedException"})
-	r := examine(t, doctor.DynamoDB(d.Client(), "table", nil), nil)
+	r := examine(t, awsdoctor.DynamoDB(d.Client(), "table", nil), nil)
 	good().check(t, r)
 	if len(r.NotRemoved) != 1 || !strings.Contains(r.NotRemoved[0], "dynamodb:DeleteItem") {
 		t.Errorf("left: %q", r.NotRemoved)

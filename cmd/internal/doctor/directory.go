@@ -52,7 +52,7 @@ type directory struct {
 	stores  []*filestore.Store
 	own     *os.Root // of dir
 	refused error    // why a run would refuse the directory
-	e       *examination
+	e       *Examination
 }
 
 // Directory returns the target of a file store.
@@ -66,10 +66,10 @@ func Directory(root string, opts *DirectoryOptions) *Target {
 		p.o.kind = localfs.Check
 	}
 	return &Target{
-		kind: "file", name: "file:" + root,
-		begin: p.begin,
-		steps: func(*examination) []step {
-			return []step{
+		Kind: "file", Name: "file:" + root,
+		Begin: p.begin,
+		Steps: func(*Examination) []Step {
+			return []Step{
 				{"file-system", "the file system", true, p.fileSystem},
 				{"permissions", "permissions", false, p.permissions},
 				{"append", "processes that append", true, p.appending},
@@ -79,13 +79,13 @@ func Directory(root string, opts *DirectoryOptions) *Target {
 				{"presence", "presence of processes", false, p.presence},
 			}
 		},
-		clean: p.clean,
-		sweep: p.sweep,
-		right: func(string) string { return "to read and write in the directory" },
+		Clean:  p.clean,
+		Killed: p.sweep,
+		Right:  func(string) string { return "to read and write in the directory" },
 	}
 }
 
-func (p *directory) begin(ctx context.Context, e *examination) error {
+func (p *directory) begin(ctx context.Context, e *Examination) error {
 	p.e = e
 	if err := p.makeDirs(); err != nil {
 		return p.explain(err)
@@ -118,7 +118,7 @@ func (p *directory) begin(ctx context.Context, e *examination) error {
 	}
 	p.dir = filepath.Join(p.root, name)
 	var handles []store.Store
-	for range e.handles {
+	for range e.Handles {
 		// Allow a network file system here: the checks decide whether it is safe.
 		st, err := filestore.Open(p.path("store"), &filestore.Options{AllowNetwork: true})
 		if err != nil {
@@ -126,10 +126,10 @@ func (p *directory) begin(ctx context.Context, e *examination) error {
 		}
 		p.stores, handles = append(p.stores, st), append(handles, st)
 	}
-	if err := e.use(false, handles...); err != nil {
+	if err := e.Use(false, handles...); err != nil {
 		return err
 	}
-	return e.look(ctx)
+	return e.Look(ctx)
 }
 
 // explain names the directory in an error of the system, which names only what is in it.
@@ -165,7 +165,7 @@ func (p *directory) makeDirs() error {
 
 // clean removes our directory. It also removes the directories above it that doctor made,
 // if they are empty.
-func (p *directory) clean(context.Context, *examination) (left []string) {
+func (p *directory) clean(context.Context, *Examination) (left []string) {
 	for _, st := range p.stores {
 		_ = st.Close() // this ends what the store holds
 	}
@@ -203,86 +203,86 @@ func removeAllIn(dir *os.Root) error {
 func (p *directory) path(name string) string { return filepath.Join(p.dir, name) }
 
 func (p *directory) fileSystem(context.Context) []Check {
-	c := finding("file-system", "file system", true)
+	c := Finding("file-system", "file system", true)
 	switch {
 	case p.kind == "tmpfs":
-		return c.warn("tmpfs, local", "a restart of the machine removes all locks; new tokens then begin at the time of the clock")
+		return c.Warn("tmpfs, local", "a restart of the machine removes all locks; new tokens then begin at the time of the clock")
 	case p.local:
-		return c.ok("%s, local", p.kind)
+		return c.OK("%s, local", p.kind)
 	case p.o.AllowNetwork:
-		return c.warn(p.kind+", not known to be local, allowed by network=allow",
+		return c.Warn(p.kind+", not known to be local, allowed by network=allow",
 			"the results below are valid for this machine, not for other machines; waiters poll for changes; the lock of a dead holder is free after the TTL")
 	}
-	return c.unsafe(p.kind+", not known to be local", "appends from several machines may damage each other; use a local disk, or accept the risk with network=allow")
+	return c.Unsafe(p.kind+", not known to be local", "appends from several machines may damage each other; use a local disk, or accept the risk with network=allow")
 }
 
 func (p *directory) permissions(context.Context) []Check {
-	c := finding("permissions", "permissions of the directory", false)
+	c := Finding("permissions", "permissions of the directory", false)
 	info, err := os.Stat(p.root)
 	if err != nil {
-		return p.e.failed(c, err)
+		return p.e.Failed(c, err)
 	}
 	mode := info.Mode()
 	if p.refused != nil {
-		c.last = true // nothing is tried there
-		return c.unsafe(p.refused.Error(), "every command refuses this directory, because other users could break the locks in it")
+		c.Last = true // nothing is tried there
+		return c.Unsafe(p.refused.Error(), "every command refuses this directory, because other users could break the locks in it")
 	}
 	if len(p.o.Unsafe) > 0 {
-		return c.warn(fmt.Sprintf("%v, accepted by unsafe=%s", mode, strings.Join(p.o.Unsafe, ",")), "other users may be able to take, free or damage locks")
+		return c.Warn(fmt.Sprintf("%v, accepted by unsafe=%s", mode, strings.Join(p.o.Unsafe, ",")), "other users may be able to take, free or damage locks")
 	}
 	if mode&0o020 != 0 {
-		return c.ok("%v: shared by the group", mode)
+		return c.OK("%v: shared by the group", mode)
 	}
-	return c.ok("%v: this user alone", mode)
+	return c.OK("%v: this user alone", mode)
 }
 
 // links tests the operations on names that the store needs.
 func (p *directory) links(context.Context) []Check {
-	c := finding("hard-links", "hard links and renames", true)
+	c := Finding("hard-links", "hard links and renames", true)
 	const without = "Holdfast cannot replace the file of a lock safely; use another file system"
 	const from, to = "link-from", "link-to"
 	if err := p.own.WriteFile(from, []byte("x"), 0o600); err != nil {
-		return p.e.failed(c, err)
+		return p.e.Failed(c, err)
 	}
 	if err := p.own.Link(from, to); err != nil {
-		return c.unsafe("no hard links: "+err.Error(), without)
+		return c.Unsafe("no hard links: "+err.Error(), without)
 	}
 	if err := p.own.Link(from, to); !errors.Is(err, fs.ErrExist) {
-		return c.unsafe("a hard link replaced an existing name", without)
+		return c.Unsafe("a hard link replaced an existing name", without)
 	}
 	if err := p.own.Mkdir("dir-from", 0o700); err != nil {
-		return p.e.failed(c, err)
+		return p.e.Failed(c, err)
 	}
 	if err := p.own.MkdirAll("dir-to/full", 0o700); err != nil {
-		return p.e.failed(c, err)
+		return p.e.Failed(c, err)
 	}
 	if err := p.own.Rename("dir-from", "dir-to"); err == nil {
-		return c.unsafe("a directory was renamed over one that is not empty", without)
+		return c.Unsafe("a directory was renamed over one that is not empty", without)
 	}
 	a, errA := p.own.Stat(from)
 	b, errB := p.own.Stat(to)
 	if errA != nil || errB != nil || !os.SameFile(a, b) {
-		return c.unsafe("the file system reports two names of one file as two files", without)
+		return c.Unsafe("the file system reports two names of one file as two files", without)
 	}
-	return c.ok("a link or rename replaces no existing name")
+	return c.OK("a link or rename replaces no existing name")
 }
 
 // flush measures what it takes to make a small write durable.
 func (p *directory) flush(context.Context) []Check {
-	c := finding("flush", "flushing to the disk", false)
+	c := Finding("flush", "flushing to the disk", false)
 	f, err := p.own.Create("flush")
 	if err != nil {
-		return p.e.failed(c, err)
+		return p.e.Failed(c, err)
 	}
 	defer f.Close()
 	var times []time.Duration
 	for range p.e.o.samples {
 		began := time.Now()
 		if _, err := f.Write(make([]byte, 512)); err != nil {
-			return p.e.failed(c, err)
+			return p.e.Failed(c, err)
 		}
 		if err := f.Sync(); err != nil {
-			return p.e.failed(c, err)
+			return p.e.Failed(c, err)
 		}
 		times = append(times, time.Since(began))
 	}
@@ -290,41 +290,41 @@ func (p *directory) flush(context.Context) []Check {
 	found := fmt.Sprintf("median of %d: %v", len(times), round(took))
 	switch {
 	case took > slow:
-		return c.warn(found, "the disk is very slow: leases need a longer --ttl here")
+		return c.Warn(found, "the disk is very slow: leases need a longer --ttl here")
 	case took < 20*time.Microsecond && p.kind != "tmpfs":
-		return c.as(OK, found, "flushes are very fast, so the disk may only cache writes: a power cut may lose the last writes")
+		return c.As(OK, found, "flushes are very fast, so the disk may only cache writes: a power cut may lose the last writes")
 	}
-	return c.ok("%s", found)
+	return c.OK("%s", found)
 }
 
 // notify tests whether a waiter gets a notification of a change.
 func (p *directory) notify(ctx context.Context) []Check {
-	c := finding("notify", "notification of changes (inotify)", false)
+	c := Finding("notify", "notification of changes (inotify)", false)
 	const instead = "waiters poll every 25 ms to 250 ms"
 	if !p.local {
-		return c.warn("not used on a file system that is not known to be local", instead)
+		return c.Warn("not used on a file system that is not known to be local", instead)
 	}
 	if reported, err := reportsChanges(p.own, p.path("notify")); err != nil || !reported {
 		if err := p.room(); err != nil {
-			return p.e.failed(c, err)
+			return p.e.Failed(c, err)
 		}
 		found := "no event came"
 		if err != nil {
 			found = err.Error()
 		}
-		return c.warn(found, instead)
+		return c.Warn(found, instead)
 	}
 	var times []time.Duration
 	var v store.Version
 	for range 5 {
-		w, err := p.e.handles[0].Put(ctx, "notify", v, value())
+		w, err := p.e.Handles[0].Put(ctx, "notify", v, Value())
 		if err != nil {
-			return p.e.failed(c, err)
+			return p.e.Failed(c, err)
 		}
 		v = w
-		watcher, ok := store.As[store.Watcher](p.e.handles[1])
+		watcher, ok := store.As[store.Watcher](p.e.Handles[1])
 		if !ok {
-			return c.warn("the store cannot watch", instead)
+			return c.Warn("the store cannot watch", instead)
 		}
 		woken := make(chan time.Time, 1)
 		failed := make(chan error, 1)
@@ -338,17 +338,17 @@ func (p *directory) notify(ctx context.Context) []Check {
 		}()
 		time.Sleep(20 * time.Millisecond) // by then it most likely waits
 		began := time.Now()
-		if v, err = p.e.handles[0].Put(ctx, "notify", v, value()); err != nil {
-			return p.e.failed(c, err)
+		if v, err = p.e.Handles[0].Put(ctx, "notify", v, Value()); err != nil {
+			return p.e.Failed(c, err)
 		}
 		select {
 		case at := <-woken:
 			times = append(times, max(at.Sub(began), 0))
 		case err := <-failed:
-			return p.e.failed(c, err)
+			return p.e.Failed(c, err)
 		case <-ctx.Done():
-			return p.e.failed(c, ctx.Err())
+			return p.e.Failed(c, ctx.Err())
 		}
 	}
-	return c.ok("a waiter is woken %v after a change", round(median(times)))
+	return c.OK("a waiter is woken %v after a change", round(median(times)))
 }

@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -56,11 +57,12 @@ type Check struct {
 	Found  string `json:"found"`           // what the store did
 	Means  string `json:"means,omitempty"` // the consequence, and what Holdfast does instead
 
-	needed      bool // leases need it
-	objects     bool // writes of objects need it, and leases do not
-	denied      bool // it is not known for lack of rights
-	last        bool // the other checks are not worth trying
-	advice      []Advice
+	Needed  bool     `json:"-"` // leases need it
+	Objects bool     `json:"-"` // writes of objects need it, and leases do not
+	Last    bool     `json:"-"` // the other checks are not worth trying
+	Advice  []Advice `json:"-"` // for the report
+
+	denied      bool          // it is not known for lack of rights
 	write, read time.Duration // medians that were measured
 }
 
@@ -106,54 +108,48 @@ const (
 	cleanTime = 30 * time.Second
 )
 
-// step is a part of the examination.
-type step struct {
-	id, what string
-	needed   bool
-	run      func(ctx context.Context) []Check
+// Step is a part of the examination.
+type Step struct {
+	ID, What string
+	Needed   bool // leases need it
+	Run      func(ctx context.Context) []Check
 }
 
 // Target is a store to examine. Use a Target for one call of Run only.
 type Target struct {
-	kind, name string
+	Kind, Name string
 
-	// begin makes what is needed and touches the store for the first time. Its error
+	// Begin makes what is needed and touches the store for the first time. Its error
 	// means that there is nothing to examine: the store is not there, or not
 	// reachable.
-	begin func(ctx context.Context, e *examination) error
+	Begin func(ctx context.Context, e *Examination) error
 
-	// steps are those of this kind of store, before those of every store.
-	steps func(e *examination) []step
+	// Steps are those of this kind of store, before those of every store.
+	Steps func(e *Examination) []Step
 
-	// clean removes what was made, and says what could not be removed.
-	clean func(ctx context.Context, e *examination) (left []string)
+	// Clean removes what was made, and says what could not be removed.
+	Clean func(ctx context.Context, e *Examination) (left []string)
 
-	// sweep removes what killed examinations left; nil: nothing but registers.
-	sweep sweeper
+	// Killed removes what killed examinations left; nil: nothing but registers.
+	Killed Sweeper
 
-	// right names the right that a request needs: get, put, delete or list.
-	right func(op string) string
+	// Right names the right that a request needs: get, put, delete or list.
+	Right func(op string) string
 
-	reserver     object.Reserver // nil: none
-	reservations string          // the table of it, for people
+	Reserver     object.Reserver // with it writers of objects make reservations; nil: they make none
+	Reservations string          // the table of it, for people
 }
 
-// Reserving says that writers of objects make reservations in the table with this name.
-func (t *Target) Reserving(by object.Reserver, table string) *Target {
-	t.reserver, t.reservations = by, table
-	return t
-}
-
-// examination is one run of doctor.
-type examination struct {
+// Examination is one run of doctor.
+type Examination struct {
 	o      Options
-	target *Target
-	dir    string // random; everything is below it
+	Target *Target
+	Dir    string // random; everything is below it
 	report *Report
 
-	// handles are two handles of the registers below dir, so that what one of them
+	// Handles are two handles of the registers below Dir, so that what one of them
 	// remembers does not hide what the store does.
-	handles [2]store.Store
+	Handles [2]store.Store
 
 	// atOnce says that the rules of registers are tried at the same time: every write waits
 	// for a pause. Each rule has keys of its own.
@@ -168,13 +164,13 @@ type examination struct {
 // Run removes its test data in any case. After an error, the report lists no checks, but only the test
 // data that Run could not remove.
 func Run(ctx context.Context, t *Target, opts *Options) (*Report, error) {
-	e := &examination{target: t, dir: Dir + "/" + trial.Name(time.Now()), keys: make(map[string]struct{}), objects: make(map[string]struct{})}
+	e := &Examination{Target: t, Dir: Dir + "/" + trial.Name(time.Now()), keys: make(map[string]struct{}), objects: make(map[string]struct{})}
 	if opts != nil {
 		e.o = *opts
 	}
 	e.o.rounds, e.o.samples = cmp.Or(e.o.rounds, 3), cmp.Or(e.o.samples, 20)
 	e.o.stepTimeout = cmp.Or(e.o.stepTimeout, 30*time.Second)
-	e.report = &Report{Schema: Schema, Store: t.name, Kind: t.kind, Checks: []Check{}, Advice: []Advice{}, NotRemoved: []string{}}
+	e.report = &Report{Schema: Schema, Store: t.Name, Kind: t.Kind, Checks: []Check{}, Advice: []Advice{}, NotRemoved: []string{}}
 	err := e.begin(ctx)
 	if err == nil {
 		e.examine(ctx)
@@ -184,31 +180,31 @@ func Run(ctx context.Context, t *Target, opts *Options) (*Report, error) {
 		err = context.Cause(ctx)
 	}
 	if err != nil {
-		return &Report{Schema: Schema, Store: t.name, Kind: t.kind, NotRemoved: e.report.NotRemoved}, err
+		return &Report{Schema: Schema, Store: t.Name, Kind: t.Kind, NotRemoved: e.report.NotRemoved}, err
 	}
 	e.conclude()
 	return e.report, nil
 }
 
-func (e *examination) begin(ctx context.Context) error {
+func (e *Examination) begin(ctx context.Context) error {
 	e.progress("the store")
 	ctx, cancel := context.WithTimeout(ctx, e.o.stepTimeout)
 	defer cancel()
-	return e.target.begin(ctx, e)
+	return e.Target.Begin(ctx, e)
 }
 
 // examine runs all steps. Without the rights that leases need, the rest would only
 // say so again and again.
-func (e *examination) examine(ctx context.Context) {
-	var steps []step
-	if e.target.steps != nil {
-		steps = e.target.steps(e)
+func (e *Examination) examine(ctx context.Context) {
+	var steps []Step
+	if e.Target.Steps != nil {
+		steps = e.Target.Steps(e)
 	}
 	steps = append(steps, (&registers{e}).steps()...)
 	for len(steps) > 0 && ctx.Err() == nil {
 		n := 1
 		// Not the first rule, which shows missing rights, nor the last, which measures.
-		if e.atOnce && steps[0].id == firstAtOnce {
+		if e.atOnce && steps[0].ID == firstAtOnce {
 			n = len(steps) - 1
 		}
 		checks := e.together(ctx, steps[:n])
@@ -216,11 +212,11 @@ func (e *examination) examine(ctx context.Context) {
 		e.report.Checks = append(e.report.Checks, checks...)
 		stop := false
 		for _, c := range checks {
-			e.report.Advice = append(e.report.Advice, c.advice...)
+			e.report.Advice = append(e.report.Advice, c.Advice...)
 			if c.write > 0 {
 				e.report.WriteUS, e.report.ReadUS = micros(c.write), micros(c.read)
 			}
-			stop = stop || c.denied && c.needed || c.last
+			stop = stop || c.denied && c.Needed || c.Last
 		}
 		if stop {
 			return
@@ -229,8 +225,8 @@ func (e *examination) examine(ctx context.Context) {
 }
 
 // together runs steps at the same time.
-func (e *examination) together(ctx context.Context, steps []step) (checks []Check) {
-	what := steps[0].what
+func (e *Examination) together(ctx context.Context, steps []Step) (checks []Check) {
+	what := steps[0].What
 	if len(steps) > 1 {
 		what = fmt.Sprintf("%d more rules of a register at once", len(steps))
 	}
@@ -242,11 +238,11 @@ func (e *examination) together(ctx context.Context, steps []step) (checks []Chec
 
 // step runs one step within its time. A step that does not end is left running: a system
 // call that hangs cannot be stopped.
-func (e *examination) step(ctx context.Context, s step) []Check {
+func (e *Examination) step(ctx context.Context, s Step) []Check {
 	ctx, cancel := context.WithTimeout(ctx, e.o.stepTimeout)
 	defer cancel()
 	done := make(chan []Check, 1)
-	go func() { done <- s.run(ctx) }()
+	go func() { done <- s.Run(ctx) }()
 	select {
 	case checks := <-done:
 		return checks
@@ -258,63 +254,63 @@ func (e *examination) step(ctx context.Context, s step) []Check {
 	case checks := <-done:
 		return checks
 	case <-t.C:
-		return []Check{{ID: s.id, What: s.what, Result: NotTested, Found: fmt.Sprintf("the store did not answer within %v", e.o.stepTimeout), needed: s.needed}}
+		return []Check{{ID: s.ID, What: s.What, Result: NotTested, Found: fmt.Sprintf("the store did not answer within %v", e.o.stepTimeout), Needed: s.Needed}}
 	}
 }
 
 // clean removes what was made, also when the context has ended.
-func (e *examination) clean(ctx context.Context) {
-	if e.target.clean == nil {
+func (e *Examination) clean(ctx context.Context) {
+	if e.Target.Clean == nil {
 		return
 	}
 	e.progress("removing the test data of doctor")
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanTime)
 	defer cancel()
 	done := make(chan []string, 1)
-	go func() { done <- e.target.clean(ctx, e) }()
+	go func() { done <- e.Target.Clean(ctx, e) }()
 	select {
 	case left := <-done:
 		e.report.NotRemoved = append(e.report.NotRemoved, left...)
 	case <-ctx.Done():
-		e.report.NotRemoved = append(e.report.NotRemoved, e.dir)
+		e.report.NotRemoved = append(e.report.NotRemoved, e.Dir)
 	}
 }
 
-func (e *examination) progress(what string) {
+func (e *Examination) progress(what string) {
 	if e.o.Progress != nil {
 		e.o.Progress(what)
 	}
 }
 
 // conclude sums up: what is known to be wrong counts more than what could not be tested.
-func (e *examination) conclude() {
+func (e *Examination) conclude() {
 	r := e.report
 	counts := make(map[Verdict][]string)
 	var objects []string
 	warnings := 0
 	for _, c := range r.Checks {
 		switch {
-		case c.Result == Unsafe && c.objects:
+		case c.Result == Unsafe && c.Objects:
 			objects = append(objects, c.What)
 		case c.Result == Unsafe:
 			counts[NotSafe] = append(counts[NotSafe], c.What)
 		case c.Result == Warning:
 			warnings++
-		case c.Result == NotTested && c.needed && c.denied:
+		case c.Result == NotTested && c.Needed && c.denied:
 			counts[Denied] = append(counts[Denied], c.What)
-		case c.Result == NotTested && c.needed:
+		case c.Result == NotTested && c.Needed:
 			counts[NotProven] = append(counts[NotProven], c.What)
 		}
 	}
 	switch {
 	case len(counts[NotSafe]) > 0:
-		r.Verdict, r.Summary = NotSafe, "leases are NOT safe on this store: "+some(counts[NotSafe])
+		r.Verdict, r.Summary = NotSafe, "leases are NOT safe on this store: "+Some(counts[NotSafe])
 	case len(objects) > 0:
-		r.Verdict, r.Summary = NotSafe, "writes of objects with these reservations are NOT safe, or not possible: "+some(objects)
+		r.Verdict, r.Summary = NotSafe, "writes of objects with these reservations are NOT safe, or not possible: "+Some(objects)
 	case len(counts[Denied]) > 0:
-		r.Verdict, r.Summary = Denied, "leases cannot be used here, because rights are missing: "+some(counts[Denied])
+		r.Verdict, r.Summary = Denied, "leases cannot be used here, because rights are missing: "+Some(counts[Denied])
 	case len(counts[NotProven]) > 0:
-		r.Verdict, r.Summary = NotProven, "leases were NOT proven to be safe, because a test could not run: "+some(counts[NotProven])
+		r.Verdict, r.Summary = NotProven, "leases were NOT proven to be safe, because a test could not run: "+Some(counts[NotProven])
 	default:
 		r.Verdict, r.Summary = Safe, "leases are safe on this store"
 		switch warnings {
@@ -328,8 +324,8 @@ func (e *examination) conclude() {
 	r.Safe = r.Verdict == Safe
 }
 
-// some names the first of several.
-func some(names []string) string {
+// Some names the first of several.
+func Some(names []string) string {
 	switch len(names) {
 	case 0:
 		return ""
@@ -339,17 +335,17 @@ func some(names []string) string {
 	return fmt.Sprintf("%s, and %d more", names[0], len(names)-1)
 }
 
-// use makes e examine the registers of two handles, below its own prefix if within.
-func (e *examination) use(within bool, handles ...store.Store) error {
-	for i := range e.handles {
+// Use makes e examine the registers of two handles, below its own prefix if within.
+func (e *Examination) Use(within bool, handles ...store.Store) error {
+	for i := range e.Handles {
 		st := handles[i%len(handles)]
 		if within {
 			var err error
-			if st, err = store.Prefix(st, e.dir); err != nil {
+			if st, err = store.Prefix(st, e.Dir); err != nil {
 				return err
 			}
 		}
-		e.handles[i] = store.Intercept(st, func(ctx context.Context, op *store.Op, next store.Handler) error {
+		e.Handles[i] = store.Intercept(st, func(ctx context.Context, op *store.Op, next store.Handler) error {
 			if op.Kind.Write() {
 				return e.note(e.keys, op.Key, func() error { return next(ctx, op) })
 			}
@@ -359,9 +355,21 @@ func (e *examination) use(within bool, handles ...store.Store) error {
 	return nil
 }
 
+// Slow makes the examination of a store shorter in which each write waits for a pause: e tries the rules of
+// registers at the same time.
+func (e *Examination) Slow(pause time.Duration) {
+	e.o.rounds, e.o.samples, e.atOnce = 1, min(e.o.samples, 3), true
+	e.o.stepTimeout = max(e.o.stepTimeout, 30*pause)
+}
+
+// NoteObject records, before write runs, that write may make the object.
+func (e *Examination) NoteObject(key string, write func() error) error {
+	return e.note(e.objects, key, write)
+}
+
 // note records, before write runs, that write may make the key. If the store denied the
 // write, the key was not made. After any other refusal it may have been made.
-func (e *examination) note(keys map[string]struct{}, key string, write func() error) error {
+func (e *Examination) note(keys map[string]struct{}, key string, write func() error) error {
 	e.mu.Lock()
 	_, known := keys[key]
 	keys[key] = struct{}{}
@@ -375,36 +383,46 @@ func (e *examination) note(keys map[string]struct{}, key string, write func() er
 	return err
 }
 
-// made returns the keys that may have been made, below the store's own prefix.
-func (e *examination) made() []string {
+// Made returns the keys of registers that may have been made, below the store's own prefix.
+func (e *Examination) Made() []string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	var keys []string
 	for key := range e.keys {
-		keys = append(keys, e.dir+"/"+key)
+		keys = append(keys, e.Dir+"/"+key)
 	}
 	return keys
 }
 
-// finding returns a check that has no result yet.
-func finding(id, what string, needed bool) Check { return Check{ID: id, What: what, needed: needed} }
+// Objects returns the keys of objects that may have been made.
+func (e *Examination) Objects() map[string]struct{} {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return maps.Clone(e.objects)
+}
 
-func (c Check) as(r Result, found, means string) []Check {
+// Finding returns a check that has no result yet.
+func Finding(id, what string, needed bool) Check { return Check{ID: id, What: what, Needed: needed} }
+
+// As ends a check.
+func (c Check) As(r Result, found, means string) []Check {
 	c.Result, c.Found, c.Means = r, found, means
 	return []Check{c}
 }
 
-// ok, warn and unsafe end a check.
-func (c Check) ok(format string, args ...any) []Check {
-	return c.as(OK, fmt.Sprintf(format, args...), "")
+// OK, [Check.Warn] and [Check.Unsafe] end a check.
+func (c Check) OK(format string, args ...any) []Check {
+	return c.As(OK, fmt.Sprintf(format, args...), "")
 }
 
-func (c Check) warn(found, means string) []Check { return c.as(Warning, found, means) }
+// Warn ends a check: leases are safe in spite of what was found.
+func (c Check) Warn(found, means string) []Check { return c.As(Warning, found, means) }
 
-func (c Check) unsafe(found, means string) []Check { return c.as(Unsafe, found, means) }
+// Unsafe ends a check: see the result [Unsafe].
+func (c Check) Unsafe(found, means string) []Check { return c.As(Unsafe, found, means) }
 
-// failed ends a check that doctor could not make.
-func (e *examination) failed(c Check, err error) []Check {
+// Failed ends a check that doctor could not make.
+func (e *Examination) Failed(c Check, err error) []Check {
 	c.Result, c.Found = NotTested, err.Error()
 	switch {
 	case errors.Is(err, store.ErrUnsafe):
@@ -413,11 +431,11 @@ func (e *examination) failed(c Check, err error) []Check {
 		c.denied = true
 		if right := e.rightOf(err); right != "" {
 			c.Means = "needs the right " + right
-			c.Found = reason(err)
+			c.Found = Reason(err)
 		}
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
 		// All that follows would say so again and again, and prove nothing.
-		c.Means, c.needed, c.last = "the disk or a quota is full: free some space, then run doctor again", true, true
+		c.Means, c.Needed, c.Last = "the disk or a quota is full: free some space, then run doctor again", true, true
 	case errors.Is(err, context.DeadlineExceeded):
 		c.Found = fmt.Sprintf("the store did not answer within %v", e.o.stepTimeout)
 	}
@@ -425,17 +443,17 @@ func (e *examination) failed(c Check, err error) []Check {
 }
 
 // rightOf names the right for the request that an error is about.
-func (e *examination) rightOf(err error) string {
+func (e *Examination) rightOf(err error) string {
 	op, _ := request(err)
-	if op == "" || e.target.right == nil {
+	if op == "" || e.Target.Right == nil {
 		return ""
 	}
-	return e.target.right(op)
+	return e.Target.Right(op)
 }
 
-// reason returns an error without its operations and keys, and without what it says about
+// Reason returns an error without its operations and keys, and without what it says about
 // rights: doctor finds those out itself.
-func reason(err error) string {
+func Reason(err error) string {
 	_, err = request(err)
 	text, _, _ := strings.Cut(err.Error(), " (without the right")
 	return text
@@ -457,26 +475,26 @@ func request(err error) (op string, inner error) {
 // registers of the examination remain as tombstones.
 func Registers(name string, st store.Store) *Target {
 	return &Target{
-		kind: "other", name: name,
-		begin: func(ctx context.Context, e *examination) error {
-			if err := e.use(true, st); err != nil {
+		Kind: "other", Name: name,
+		Begin: func(ctx context.Context, e *Examination) error {
+			if err := e.Use(true, st); err != nil {
 				return err
 			}
-			if err := e.look(ctx); err != nil {
+			if err := e.Look(ctx); err != nil {
 				return err
 			}
 			// Some stores wait with every write until they are certain of its outcome.
 			began := time.Now()
-			_, _ = e.handles[0].Put(ctx, "pace", "", value()) // what is wrong is found below
+			_, _ = e.Handles[0].Put(ctx, "pace", "", Value()) // what is wrong is found below
 			if took := time.Since(began); took > slow {
 				e.o.rounds, e.o.samples, e.o.stepTimeout = 1, 3, max(e.o.stepTimeout, 30*took)
 			}
 			return nil
 		},
-		clean: func(ctx context.Context, e *examination) (left []string) {
+		Clean: func(ctx context.Context, e *Examination) (left []string) {
 			var mu sync.Mutex
 			var wg sync.WaitGroup
-			for _, key := range e.made() {
+			for _, key := range e.Made() {
 				wg.Go(func() { // all at once: see above
 					if err := trial.Remove(ctx, st, key); err != nil {
 						mu.Lock()
@@ -491,24 +509,24 @@ func Registers(name string, st store.Store) *Target {
 	}
 }
 
-// look reads a key that does not exist. So doctor reports at once a store that cannot be
+// Look reads a key that does not exist. So doctor reports at once a store that cannot be
 // reached, or that is set up wrongly. The checks report missing rights.
-func (e *examination) look(ctx context.Context) error {
-	_, _, err := e.handles[0].Get(ctx, "nothing")
+func (e *Examination) Look(ctx context.Context) error {
+	_, _, err := e.Handles[0].Get(ctx, "nothing")
 	if errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrMisconfigured) {
 		return err
 	}
 	return ctx.Err()
 }
 
-// rights collects which rights are missing.
-type rights struct{ missing []Check }
+// Rights collects which rights are missing.
+type Rights struct{ Missing []Check }
 
-// tried notes the outcome of a request that needs a right.
-func (r *rights) tried(right, without string, needed bool, err error) {
+// Tried notes the outcome of a request that needs a right.
+func (r *Rights) Tried(right, without string, needed bool, err error) {
 	if errors.Is(err, store.ErrDenied) {
-		c := finding("right-"+right, "the right "+right, needed)
-		c.Result, c.Found, c.Means, c.denied = NotTested, reason(err), without, true
-		r.missing = append(r.missing, c)
+		c := Finding("right-"+right, "the right "+right, needed)
+		c.Result, c.Found, c.Means, c.denied = NotTested, Reason(err), without, true
+		r.Missing = append(r.Missing, c)
 	}
 }

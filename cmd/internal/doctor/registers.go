@@ -24,13 +24,13 @@ const (
 )
 
 // registers are the checks of every store: the contract of a register.
-type registers struct{ *examination }
+type registers struct{ *Examination }
 
 // firstAtOnce is the first rule that can be tried together with those that follow it, but for the last.
 const firstAtOnce = "create-race"
 
-func (r *registers) steps() []step {
-	return []step{
+func (r *registers) steps() []Step {
+	return []Step{
 		r.rule("create-twice", "create-if-absent twice", (*registerrules.Space).CreateTwice, "the second was refused"),
 		r.rule(firstAtOnce, fmt.Sprintf("create-if-absent by %d at once", racers), (*registerrules.Space).RaceCreate, oneWon, r.o.rounds, r.o.rounds),
 		r.rule("swap-race", fmt.Sprintf("compare-and-swap by %d at once", racers), (*registerrules.Space).RaceSwap, oneWon, r.o.rounds, r.o.rounds),
@@ -46,17 +46,17 @@ func (r *registers) steps() []step {
 	}
 }
 
-// value is one that was never written before.
-func value() []byte { return []byte(`{"of":"holdfast doctor","nonce":"` + rand.Text() + `"}`) }
+// Value is one that was never written before.
+func Value() []byte { return []byte(`{"of":"holdfast doctor","nonce":"` + rand.Text() + `"}`) }
 
 // put writes with the first handle.
 func (r *registers) put(ctx context.Context, key string, prev store.Version, v []byte) (store.Version, error) {
-	return r.handles[0].Put(ctx, key, prev, v)
+	return r.Handles[0].Put(ctx, key, prev, v)
 }
 
 // space is where the rules that all registers keep are checked.
 func (r *registers) space() *registerrules.Space {
-	return &registerrules.Space{Stores: r.handles, Racers: racers, Rounds: r.o.rounds}
+	return &registerrules.Space{Stores: r.Handles, Racers: racers, Rounds: r.o.rounds}
 }
 
 // holds reports whether both handles see the value in the register.
@@ -70,46 +70,46 @@ func (r *registers) holds(ctx context.Context, key string, version store.Version
 }
 
 // rule makes the check of a rule that all registers keep.
-func (r *registers) rule(id, what string, check func(*registerrules.Space, context.Context) error, ok string, args ...any) step {
-	return step{id, what, true, func(ctx context.Context) []Check {
-		c := finding(id, what, true)
+func (r *registers) rule(id, what string, check func(*registerrules.Space, context.Context) error, ok string, args ...any) Step {
+	return Step{id, what, true, func(ctx context.Context) []Check {
+		c := Finding(id, what, true)
 		err := check(r.space(), ctx)
 		var broken *registerrules.Broken
 		switch {
 		case errors.As(err, &broken):
-			return c.unsafe(broken.Found, broken.Means+"; Holdfast refuses leases here")
+			return c.Unsafe(broken.Found, broken.Means+"; Holdfast refuses leases here")
 		case err != nil:
-			return r.failed(c, err)
+			return r.Failed(c, err)
 		}
-		return c.ok(ok, args...)
+		return c.OK(ok, args...)
 	}}
 }
 
 // wrongVersion checks that a superseded version is refused, and whether the refusal
 // carries the state that it found, where the store's traits say so.
-func (r *registers) wrongVersion() step {
+func (r *registers) wrongVersion() Step {
 	s := r.rule("wrong-version", "a write that names a wrong version", (*registerrules.Space).PutSuperseded, isAsItWas)
-	check := s.run
-	s.run = func(ctx context.Context) []Check {
+	check := s.Run
+	s.Run = func(ctx context.Context) []Check {
 		checks := check(ctx)
-		if checks[0].Result != OK || !store.TraitsOf(r.handles[0]).ConflictCarriesState {
+		if checks[0].Result != OK || !store.TraitsOf(r.Handles[0]).ConflictCarriesState {
 			return checks
 		}
-		c := finding(s.id, s.what, true)
-		v, err := r.put(ctx, "tells", "", value())
+		c := Finding(s.ID, s.What, true)
+		v, err := r.put(ctx, "tells", "", Value())
 		for range 2 { // the second is refused
 			if err == nil {
-				_, err = r.put(ctx, "tells", v, value())
+				_, err = r.put(ctx, "tells", v, Value())
 			}
 		}
 		var conflict *store.ConflictError
 		switch {
 		case err == nil:
-			return c.unsafe("a put on a superseded version was not refused", "two programs could hold one lock at the same time; Holdfast refuses leases here")
+			return c.Unsafe("a put on a superseded version was not refused", "two programs could hold one lock at the same time; Holdfast refuses leases here")
 		case !errors.Is(err, store.ErrConflict):
-			return r.failed(c, err)
+			return r.Failed(c, err)
 		case !errors.As(err, &conflict) || !conflict.HasCurrent:
-			return c.warn("refused; the reply does not contain the present state", "if several clients want a lock, Holdfast sends another request to read the state")
+			return c.Warn("refused; the reply does not contain the present state", "if several clients want a lock, Holdfast sends another request to read the state")
 		}
 		return checks
 	}
@@ -117,54 +117,54 @@ func (r *registers) wrongVersion() step {
 }
 
 func (r *registers) readAfterWrite(ctx context.Context) []Check {
-	c := finding("read-after-write", "reading a register that was just written", true)
+	c := Finding("read-after-write", "reading a register that was just written", true)
 	var v store.Version
 	for i := range r.o.samples {
-		mine := value()
-		w, err := r.handles[i%2].Put(ctx, "fresh", v, mine)
+		mine := Value()
+		w, err := r.Handles[i%2].Put(ctx, "fresh", v, mine)
 		if err != nil {
-			return r.failed(c, err)
+			return r.Failed(c, err)
 		}
 		same, err := r.holds(ctx, "fresh", w, mine)
 		if err != nil {
-			return r.failed(c, err)
+			return r.Failed(c, err)
 		}
 		if !same {
-			return c.unsafe("a read after a write returned an older state", "a waiter would watch an old state; look for a cache between this machine and the store")
+			return c.Unsafe("a read after a write returned an older state", "a waiter would watch an old state; look for a cache between this machine and the store")
 		}
 		v = w
 	}
-	return c.ok("each read saw the last write, %d times out of %d", r.o.samples, r.o.samples)
+	return c.OK("each read saw the last write, %d times out of %d", r.o.samples, r.o.samples)
 }
 
 func (r *registers) large(ctx context.Context) []Check {
-	c := finding("large-value", "a value of 64 KiB, and unusual names", true)
+	c := Finding("large-value", "a value of 64 KiB, and unusual names", true)
 	for key, v := range map[string][]byte{
 		"large":                            bytes.Repeat([]byte{0, 'x', '\n', 0xff}, store.MaxValue/4),
-		"odd/ü %2F:?*\"<>|\\\n/A.json":     value(),
-		"odd/ü %2F:?*\"<>|\\\n/a.json":     value(),
-		"long/" + strings.Repeat("n", 300): value(),
+		"odd/ü %2F:?*\"<>|\\\n/A.json":     Value(),
+		"odd/ü %2F:?*\"<>|\\\n/a.json":     Value(),
+		"long/" + strings.Repeat("n", 300): Value(),
 	} {
 		w, err := r.put(ctx, key, "", v)
 		if err != nil {
-			return r.failed(c, err)
+			return r.Failed(c, err)
 		}
 		same, err := r.holds(ctx, key, w, v)
 		if err != nil {
-			return r.failed(c, err)
+			return r.Failed(c, err)
 		}
 		if !same {
-			return c.unsafe(fmt.Sprintf("%.40q was read with another value", key), "records would be damaged")
+			return c.Unsafe(fmt.Sprintf("%.40q was read with another value", key), "records would be damaged")
 		}
 	}
-	return c.ok("the values were read as they were written")
+	return c.OK("the values were read as they were written")
 }
 
 func (r *registers) list(ctx context.Context) []Check {
-	c := finding("list-registers", "listing registers that were just written", false)
+	c := Finding("list-registers", "listing registers that were just written", false)
 	instead := "ls, watch and sweep can miss locks; leases use no listings"
 	keys := func() (all []string, err error) {
-		for key, err := range store.List(ctx, r.handles[1], "listed") {
+		for key, err := range store.List(ctx, r.Handles[1], "listed") {
 			if err != nil {
 				return nil, err
 			}
@@ -173,40 +173,40 @@ func (r *registers) list(ctx context.Context) []Check {
 		slices.Sort(all)
 		return all, nil
 	}
-	if _, err := r.put(ctx, "listed-not", "", value()); err != nil {
-		return r.failed(c, err)
+	if _, err := r.put(ctx, "listed-not", "", Value()); err != nil {
+		return r.Failed(c, err)
 	}
 	var versions [3]store.Version
 	for i := range versions {
 		var err error
-		if versions[i], err = r.put(ctx, fmt.Sprintf("listed/%d", i), "", value()); err != nil {
-			return r.failed(c, err)
+		if versions[i], err = r.put(ctx, fmt.Sprintf("listed/%d", i), "", Value()); err != nil {
+			return r.Failed(c, err)
 		}
 	}
 	got, err := keys()
 	if errors.Is(err, errors.ErrUnsupported) {
-		return c.warn("this store cannot list", instead)
+		return c.Warn("this store cannot list", instead)
 	}
 	if err != nil {
-		return r.failed(c, err)
+		return r.Failed(c, err)
 	}
 	if !slices.Equal(got, []string{"listed/0", "listed/1", "listed/2"}) {
-		return c.warn(fmt.Sprintf("a listing after three writes shows %d registers, or wrong ones", len(got)), instead)
+		return c.Warn(fmt.Sprintf("a listing after three writes shows %d registers, or wrong ones", len(got)), instead)
 	}
-	if err := r.handles[0].Delete(ctx, "listed/1", versions[1]); err != nil {
-		return r.failed(c, err)
+	if err := r.Handles[0].Delete(ctx, "listed/1", versions[1]); err != nil {
+		return r.Failed(c, err)
 	}
 	if got, err = keys(); err != nil {
-		return r.failed(c, err)
+		return r.Failed(c, err)
 	}
 	if !slices.Equal(got, []string{"listed/0", "listed/2"}) {
-		return c.warn("a listing shows a deleted register", instead)
+		return c.Warn("a listing shows a deleted register", instead)
 	}
-	return c.ok("complete")
+	return c.OK("complete")
 }
 
 func (r *registers) latency(ctx context.Context) []Check {
-	c := finding("latency", "how long a write and a read take", false)
+	c := Finding("latency", "how long a write and a read take", false)
 	var writes, reads []time.Duration
 	var v store.Version
 	pad := bytes.Repeat([]byte("x"), 300)
@@ -214,22 +214,22 @@ func (r *registers) latency(ctx context.Context) []Check {
 		began := time.Now()
 		w, err := r.put(ctx, "latency", v, pad)
 		if err != nil {
-			return r.failed(c, err)
+			return r.Failed(c, err)
 		}
 		writes, v = append(writes, time.Since(began)), w
 		began = time.Now()
-		if _, _, err = r.handles[0].Get(ctx, "latency"); err != nil {
-			return r.failed(c, err)
+		if _, _, err = r.Handles[0].Get(ctx, "latency"); err != nil {
+			return r.Failed(c, err)
 		}
 		reads = append(reads, time.Since(began))
 	}
 	write, read := median(writes), median(reads)
 	c.write, c.read = write, read
 	found := fmt.Sprintf("median of %d: a write %v, a read %v", r.o.samples, round(write), round(read))
-	if write > max(slow, store.TraitsOf(r.handles[0]).MinWriteTime*3/2) {
-		return c.warn(found, "leases need a longer --ttl here: a renewal and one retry must fit into a third of the TTL")
+	if write > max(slow, store.TraitsOf(r.Handles[0]).MinWriteTime*3/2) {
+		return c.Warn(found, "leases need a longer --ttl here: a renewal and one retry must fit into a third of the TTL")
 	}
-	return c.ok("%s", found)
+	return c.OK("%s", found)
 }
 
 func median(d []time.Duration) time.Duration {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/aws/awstest"
 	"github.com/holdfast-go/holdfast/cmd/internal/doctor"
+	"github.com/holdfast-go/holdfast/cmd/internal/doctor/awsdoctor"
 	"github.com/holdfast-go/holdfast/compat/reservation"
 )
 
@@ -52,7 +53,7 @@ func TestReservations(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			r := examine(t, doctor.S3(awstest.NewS3("bucket").Client(), "bucket", "app", nil).ReservingIn(table, false), doctor.Quick())
+			r := examine(t, awsdoctor.ReservingIn(awsdoctor.S3(awstest.NewS3("bucket").Client(), "bucket", "app", nil), table, false), doctor.Quick())
 			tt.want.check(t, r)
 			if got := text(r); !strings.Contains(got, tt.text) || strings.Contains(got, "leases are NOT safe") {
 				t.Errorf("got\n%s", got)
@@ -76,7 +77,7 @@ func TestReservationsOfAmazon(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := examine(t, doctor.S3(awstest.NewS3("bucket").Client(), "bucket", "app", nil).ReservingIn(table, true), doctor.Quick())
+	r := examine(t, awsdoctor.ReservingIn(awsdoctor.S3(awstest.NewS3("bucket").Client(), "bucket", "app", nil), table, true), doctor.Quick())
 	found(doctor.Safe, "reservations-conditions=not_tested").check(t, r)
 	if d.Items("locks") != 0 {
 		t.Error("it left items")

@@ -2,17 +2,11 @@ package doctor
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"io/fs"
 	"os"
 	"strings"
 	"time"
-
-	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/holdfast-go/holdfast/cmd/internal/trial"
 	"github.com/holdfast-go/holdfast/internal/safefile"
@@ -30,14 +24,14 @@ const (
 // many such items there were. Call [trial.Sweep] first: it removes the registers below [Dir] that the
 // store can list.
 func (t *Target) Sweep(ctx context.Context, before time.Time, dryRun bool) (n int, err error) {
-	if t.sweep == nil {
+	if t.Killed == nil {
 		return 0, nil
 	}
-	return t.sweep(ctx, before, dryRun)
+	return t.Killed(ctx, before, dryRun)
 }
 
-// sweeper does what [Target.Sweep] says.
-type sweeper func(ctx context.Context, before time.Time, dryRun bool) (n int, err error)
+// Sweeper does what [Target.Sweep] says.
+type Sweeper func(ctx context.Context, before time.Time, dryRun bool) (n int, err error)
 
 // sweep removes the directories of killed examinations. Only what this user alone
 // could enter is removed.
@@ -69,49 +63,4 @@ func (p *directory) sweep(_ context.Context, before time.Time, dryRun bool) (n i
 		own.Close()
 	}
 	return n, err
-}
-
-// sweep removes the items of killed examinations, tombstones too.
-func (p *table) sweep(ctx context.Context, before time.Time, dryRun bool) (n int, err error) {
-	for _, part := range "0123456789abcdef" {
-		pages := dynamodb.NewQueryPaginator(p.client, &dynamodb.QueryInput{
-			TableName:                &p.name,
-			ConsistentRead:           aws.Bool(true),
-			KeyConditionExpression:   aws.String("#p = :p AND begins_with(#k, :k)"),
-			ExpressionAttributeNames: map[string]string{"#p": "part", "#k": "key"},
-			ExpressionAttributeValues: map[string]types.AttributeValue{
-				":p": &types.AttributeValueMemberS{Value: string(part)}, ":k": &types.AttributeValueMemberS{Value: p.prefix + Dir + "/"},
-			},
-			ProjectionExpression: aws.String("#p, #k"),
-		})
-		for pages.HasMorePages() {
-			page, err := pages.NextPage(ctx)
-			if err != nil {
-				return n, err
-			}
-			for _, item := range page.Items {
-				key, _ := item["key"].(*types.AttributeValueMemberS)
-				if key == nil || !strings.HasPrefix(key.Value, p.prefix) || !trial.Old(key.Value[len(p.prefix):], Dir, before) {
-					continue
-				}
-				n++
-				if !dryRun {
-					if err := p.remove(ctx, key.Value); err != nil {
-						return n, err
-					}
-				}
-			}
-		}
-	}
-	return n, nil
-}
-
-// remove removes an item.
-func (p *table) remove(ctx context.Context, key string) error {
-	sum := sha256.Sum256([]byte(key))
-	_, err := p.client.DeleteItem(ctx, &dynamodb.DeleteItemInput{TableName: &p.name, Key: map[string]types.AttributeValue{
-		"part": &types.AttributeValueMemberS{Value: hex.EncodeToString(sum[:1])[:1]},
-		"key":  &types.AttributeValueMemberS{Value: key},
-	}})
-	return err
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/holdfast-go/holdfast/aws/s3bucket"
 	"github.com/holdfast-go/holdfast/aws/s3store"
 	"github.com/holdfast-go/holdfast/cmd/internal/doctor"
+	"github.com/holdfast-go/holdfast/cmd/internal/doctor/awsdoctor"
 	"github.com/holdfast-go/holdfast/cmd/internal/trial"
 	"github.com/holdfast-go/holdfast/compat/s3verstore"
 	"github.com/holdfast-go/holdfast/store"
@@ -49,7 +50,7 @@ func TestSweep(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			return scene{doctor.DynamoDB(killed, "table", nil), doctor.DynamoDB(d.Client(), "table", nil), st, func() int { return d.Items("table") }}
+			return scene{awsdoctor.DynamoDB(killed, "table", nil), awsdoctor.DynamoDB(d.Client(), "table", nil), st, func() int { return d.Items("table") }}
 		}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -109,7 +110,7 @@ func s3Scene(t *testing.T, s *awstest.S3, fold bool) scene {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return scene{doctor.S3(killed, "bucket", "app", nil), doctor.S3(s.Client(), "bucket", "app", nil), st, left}
+		return scene{awsdoctor.S3(killed, "bucket", "app", nil), awsdoctor.S3(s.Client(), "bucket", "app", nil), st, left}
 	}
 	st, err := s3verstore.New(b, "app", nil)
 	if err != nil {
@@ -119,5 +120,5 @@ func s3Scene(t *testing.T, s *awstest.S3, fold bool) scene {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return scene{doctor.VersionedS3(unclean, "app", nil), doctor.VersionedS3(b, "app", nil), st, left}
+	return scene{awsdoctor.VersionedS3(unclean, "app", nil), awsdoctor.VersionedS3(b, "app", nil), st, left}
 }

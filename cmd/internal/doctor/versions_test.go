@@ -10,6 +10,7 @@ import (
 	"github.com/holdfast-go/holdfast/aws/s3bucket"
 	"github.com/holdfast-go/holdfast/aws/s3store"
 	"github.com/holdfast-go/holdfast/cmd/internal/doctor"
+	"github.com/holdfast-go/holdfast/cmd/internal/doctor/awsdoctor"
 )
 
 // TestVersionedS3 examines buckets whose versions are the registers: what would take
@@ -59,7 +60,7 @@ func TestVersionedS3(t *testing.T) {
 					t.Fatal(err)
 				}
 				began := time.Now() // in the bubble: with pauses of 6 s and requests that take no time
-				tt.check(t, examine(t, doctor.VersionedS3(b, "app", nil), doctor.Quick()))
+				tt.check(t, examine(t, awsdoctor.VersionedS3(b, "app", nil), doctor.Quick()))
 				took := time.Since(began)
 				t.Logf("it takes %v", took)
 				if took > 100*time.Second {

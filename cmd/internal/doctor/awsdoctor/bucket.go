@@ -1,4 +1,6 @@
-package doctor
+// Package awsdoctor examines stores of AWS: buckets of S3, tables of DynamoDB, and the reservations of
+// writers in such a table. Each function returns a target for package doctor.
+package awsdoctor
 
 import (
 	"cmp"
@@ -6,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"strings"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/aws/s3bucket"
 	"github.com/holdfast-go/holdfast/aws/s3store"
+	"github.com/holdfast-go/holdfast/cmd/internal/doctor"
 	"github.com/holdfast-go/holdfast/compat/s3verstore"
 	"github.com/holdfast-go/holdfast/object"
 	"github.com/holdfast-go/holdfast/store"
@@ -30,7 +32,7 @@ type bucket struct {
 	b      *s3bucket.Bucket // as programs use it
 	native *s3bucket.Bucket // sends every condition without changing it
 	st     *s3store.Store
-	e      *examination
+	e      *doctor.Examination
 	lacks  bool // a condition that leases need is not honoured
 
 	// other are registers of the other kind of store that lie below the prefix, and
@@ -41,21 +43,21 @@ type bucket struct {
 
 // S3 returns the target of a bucket on S3. All registers are below the prefix. The options must not set a
 // scratch prefix.
-func S3(client *s3.Client, name, prefix string, opts *s3bucket.Options) *Target {
+func S3(client *s3.Client, name, prefix string, opts *s3bucket.Options) *doctor.Target {
 	p := &bucket{client: client, name: name, prefix: strings.Trim(prefix, "/")}
-	return &Target{
-		kind: "s3", name: strings.TrimSuffix("s3://"+name+"/"+p.prefix, "/"),
-		begin: func(ctx context.Context, e *examination) error { return p.begin(ctx, e, opts) },
-		steps: func(*examination) []step { return p.steps() },
-		clean: func(ctx context.Context, _ *examination) []string { return p.clean(ctx) },
-		sweep: func(ctx context.Context, before time.Time, dryRun bool) (int, error) {
+	return &doctor.Target{
+		Kind: "s3", Name: strings.TrimSuffix("s3://"+name+"/"+p.prefix, "/"),
+		Begin: func(ctx context.Context, e *doctor.Examination) error { return p.begin(ctx, e, opts) },
+		Steps: func(*doctor.Examination) []doctor.Step { return p.steps() },
+		Clean: func(ctx context.Context, _ *doctor.Examination) []string { return p.clean(ctx) },
+		Killed: func(ctx context.Context, before time.Time, dryRun bool) (int, error) {
 			b, err := s3bucket.New(client, name, opts)
 			if err != nil {
 				return 0, err
 			}
 			return sweepBucket(b, client, p.prefix)(ctx, before, dryRun)
 		},
-		right: func(op string) string {
+		Right: func(op string) string {
 			return map[string]string{
 				"get": "s3:GetObject (and s3:ListBucket: without this right, S3 answers 403 for a missing object)", "stat": "s3:GetObject",
 				"put": "s3:PutObject", "copy": "s3:GetObject and s3:PutObject", "delete": "s3:DeleteObject", "list": "s3:ListBucket",
@@ -64,7 +66,7 @@ func S3(client *s3.Client, name, prefix string, opts *s3bucket.Options) *Target 
 	}
 }
 
-func (p *bucket) begin(ctx context.Context, e *examination, opts *s3bucket.Options) error {
+func (p *bucket) begin(ctx context.Context, e *doctor.Examination, opts *s3bucket.Options) error {
 	p.e = e
 	var o s3bucket.Options
 	if opts != nil {
@@ -77,7 +79,7 @@ func (p *bucket) begin(ctx context.Context, e *examination, opts *s3bucket.Optio
 	}
 	p.native = p.b.WithAbilities(object.Abilities()...)
 	var handles []store.Store
-	for range e.handles {
+	for range e.Handles {
 		// Trusted: what the registers do is to be seen, whatever the conditions of
 		// the bucket are worth.
 		st, err := s3store.New(p.b, p.prefix, &s3store.Options{Trusted: true})
@@ -86,68 +88,68 @@ func (p *bucket) begin(ctx context.Context, e *examination, opts *s3bucket.Optio
 		}
 		handles, p.st = append(handles, st), st
 	}
-	if err := e.use(true, handles...); err != nil {
+	if err := e.Use(true, handles...); err != nil {
 		return err
 	}
-	return e.look(ctx)
+	return e.Look(ctx)
 }
 
 // below is the key of an object of ours.
 func (p *bucket) below(name string) string {
-	key := p.e.dir + "/" + name
+	key := p.e.Dir + "/" + name
 	if p.prefix != "" {
 		key = p.prefix + "/" + key
 	}
 	return key
 }
 
-func (p *bucket) steps() []step {
-	steps := []step{{"rights", "rights", true, p.rights}}
+func (p *bucket) steps() []doctor.Step {
+	steps := []doctor.Step{{"rights", "rights", true, p.rights}}
 	for _, a := range abilities {
-		steps = append(steps, step{string(a.ability), a.what, a.needed, func(ctx context.Context) []Check { return p.ability(ctx, a) }})
+		steps = append(steps, doctor.Step{string(a.ability), a.what, a.needed, func(ctx context.Context) []doctor.Check { return p.ability(ctx, a) }})
 	}
 	return append(steps,
-		step{"objects", "conditional writes of objects", false, p.objects},
-		step{"deleted-object", "create-if-absent where an object was deleted", false, p.deleted},
-		step{"equal-bodies", "equal bodies", true, p.equalBodies},
-		step{"list-objects", "listing objects that were just written", false, p.list},
-		step{"clock", "the store's clock", true, p.clock},
-		step{"legacy", oldLocks.what, false, p.foreignLocks}, // before the advice of the next
-		step{"settings", "settings of the bucket", false, p.settings},
+		doctor.Step{"objects", "conditional writes of objects", false, p.objects},
+		doctor.Step{"deleted-object", "create-if-absent where an object was deleted", false, p.deleted},
+		doctor.Step{"equal-bodies", "equal bodies", true, p.equalBodies},
+		doctor.Step{"list-objects", "listing objects that were just written", false, p.list},
+		doctor.Step{"clock", "the store's clock", true, p.clock},
+		doctor.Step{"legacy", oldLocks.what, false, p.foreignLocks}, // before the advice of the next
+		doctor.Step{"settings", "settings of the bucket", false, p.settings},
 	)
 }
 
 // rights tries each kind of request once, to find missing rights.
-func (p *bucket) rights(ctx context.Context) []Check {
-	var r rights
+func (p *bucket) rights(ctx context.Context) []doctor.Check {
+	var r doctor.Rights
 	key := p.below("objects/rights")
 	_, put := p.put(ctx, key, "Holdfast tests its rights with this object. You can delete it.\n", nil)
-	r.tried("s3:PutObject", "programs can take no lock: grant this right on the prefix", true, put)
+	r.Tried("s3:PutObject", "programs can take no lock: grant this right on the prefix", true, put)
 	var absent error
 	if put == nil {
 		_, _, err := object.ReadAll(ctx, p.native, key, 1<<10, nil)
-		r.tried("s3:GetObject", "programs can read no lock: grant this right on the prefix", true, err)
+		r.Tried("s3:GetObject", "programs can read no lock: grant this right on the prefix", true, err)
 		if err == nil {
 			_, _, absent = object.ReadAll(ctx, p.native, key+"-not", 1<<10, nil)
-			r.tried("s3:ListBucket", "without this right, S3 answers 403 for a missing object, so programs can take no new lock: grant this right on the bucket", true, absent)
+			r.Tried("s3:ListBucket", "without this right, S3 answers 403 for a missing object, so programs can take no new lock: grant this right on the bucket", true, absent)
 		}
-		r.tried("s3:DeleteObject", "leases do not need this right, but object rm and object mv need it; doctor could not remove its test objects", false, p.native.Delete(ctx, key, nil))
+		r.Tried("s3:DeleteObject", "leases do not need this right, but object rm and object mv need it; doctor could not remove its test objects", false, p.native.Delete(ctx, key, nil))
 	}
 	if !errors.Is(absent, store.ErrDenied) {
 		var err error
 		for _, err = range p.native.List(ctx, p.below("objects/"), nil) {
 			break
 		}
-		r.tried("s3:ListBucket", "ls, watch and sweep do not work: grant this right on the bucket", false, err)
+		r.Tried("s3:ListBucket", "ls, watch and sweep do not work: grant this right on the bucket", false, err)
 	}
-	c := finding("rights", "rights", true)
+	c := doctor.Finding("rights", "rights", true)
 	switch {
-	case len(r.missing) > 0:
-		return r.missing
+	case len(r.Missing) > 0:
+		return r.Missing
 	case put != nil:
-		return p.e.failed(c, put)
+		return p.e.Failed(c, put)
 	}
-	return c.ok("reading, writing, listing and deleting are allowed")
+	return c.OK("reading, writing, listing and deleting are allowed")
 }
 
 // strategies are the rungs of the ladder, the best first, for people.
@@ -164,15 +166,15 @@ var strategies = []struct {
 
 // objects reports how each kind of conditional write of an object is made safe. Other
 // checks report a condition that the store lacks.
-func (p *bucket) objects(ctx context.Context) []Check {
-	c := finding("objects", "conditional writes of objects", false)
-	client, err := object.New(p.b, &object.Options{Reserver: p.e.target.reserver})
+func (p *bucket) objects(ctx context.Context) []doctor.Check {
+	c := doctor.Finding("objects", "conditional writes of objects", false)
+	client, err := object.New(p.b, &object.Options{Reserver: p.e.Target.Reserver})
 	if err != nil {
-		return p.e.failed(c, err)
+		return p.e.Failed(c, err)
 	}
 	steps, err := client.Strategies(ctx)
 	if err != nil {
-		return p.e.failed(c, err)
+		return p.e.Failed(c, err)
 	}
 	var found []string
 	none := false
@@ -186,7 +188,7 @@ func (p *bucket) objects(ctx context.Context) []Check {
 		if len(by) > 0 {
 			text := r.text
 			if r.rung == object.StrategyReservation {
-				text += " in " + p.e.target.reservations
+				text += " in " + p.e.Target.Reservations
 			}
 			found = append(found, strings.Join(by, ", ")+": "+text)
 			none = none || r.rung == object.StrategyNone
@@ -196,7 +198,7 @@ func (p *bucket) objects(ctx context.Context) []Check {
 	if none {
 		means = "for the missing conditions, add reserve=URL (such as dynamodb://TABLE) or index=URL to the URL of the object; " + means
 	}
-	return c.as(OK, strings.Join(found, "; "), means)
+	return c.As(doctor.OK, strings.Join(found, "; "), means)
 }
 
 // ability is a condition that a server may keep.
@@ -221,8 +223,8 @@ var abilities = [...]ability{
 
 // ability tries a condition where it holds and where it does not. Then it checks that the
 // object has the right content.
-func (p *bucket) ability(ctx context.Context, a ability) []Check {
-	c := finding(string(a.ability), a.what, a.needed)
+func (p *bucket) ability(ctx context.Context, a ability) []doctor.Check {
+	c := doctor.Finding(string(a.ability), a.what, a.needed)
 	var err error
 	switch {
 	case a.ability != object.PartsIfAbsent && a.ability != object.PartsIfMatch:
@@ -231,27 +233,27 @@ func (p *bucket) ability(ctx context.Context, a ability) []Check {
 			err = found[a.ability]
 		}
 	case p.b.OnAWS():
-		c.Result, c.Found = NotTested, "not tested here, because Amazon S3 documents it"
-		return []Check{c}
+		c.Result, c.Found = doctor.NotTested, "not tested here, because Amazon S3 documents it"
+		return []doctor.Check{c}
 	default:
 		err = p.b.Verify(ctx, a.ability) // it knows how to upload little in parts
 	}
 	var lacking *object.UnsupportedError
 	switch {
 	case err == nil:
-		return c.ok("the server obeys the condition; a refused request changed nothing")
+		return c.OK("the server obeys the condition; a refused request changed nothing")
 	case !errors.As(err, &lacking):
-		return p.e.failed(c, err)
+		return p.e.Failed(c, err)
 	}
 	found := cmp.Or(lacking.Found, "not supported")
 	switch {
 	case a.needed:
 		p.lacks = true
-		return c.unsafe(found, a.without)
+		return c.Unsafe(found, a.without)
 	case a.without == "":
-		return c.warn(found, p.copyInstead(ctx, a.ability))
+		return c.Warn(found, p.copyInstead(ctx, a.ability))
 	}
-	return c.warn(found, a.without)
+	return c.Warn(found, a.without)
 }
 
 // copyInstead says how Holdfast copies if the server ignores a condition of copies.
@@ -264,15 +266,15 @@ func (p *bucket) copyInstead(ctx context.Context, a object.Ability) string {
 
 func (p *bucket) put(ctx context.Context, key, body string, opts *object.PutOptions) (object.Version, error) {
 	var info object.Info
-	err := p.e.note(p.e.objects, key, func() (err error) {
+	err := p.e.NoteObject(key, func() (err error) {
 		info, err = p.native.Put(ctx, key, strings.NewReader(body), opts)
 		return err
 	})
 	return info.Version, err
 }
 
-func (p *bucket) deleted(ctx context.Context) []Check {
-	c := finding("deleted-object", "create-if-absent where an object was deleted", false)
+func (p *bucket) deleted(ctx context.Context) []doctor.Check {
+	c := doctor.Finding("deleted-object", "create-if-absent where an object was deleted", false)
 	key := p.below("objects/deleted")
 	_, err := p.put(ctx, key, "1", nil)
 	if err == nil {
@@ -283,75 +285,75 @@ func (p *bucket) deleted(ctx context.Context) []Check {
 	}
 	switch {
 	case errors.Is(err, store.ErrConflict):
-		return c.warn("the server refused to create the object: it treats a delete marker as an object", "if a user deletes the object of a lock, programs cannot take the lock until a user removes the marker; Holdfast never deletes objects of locks")
+		return c.Warn("the server refused to create the object: it treats a delete marker as an object", "if a user deletes the object of a lock, programs cannot take the lock until a user removes the marker; Holdfast never deletes objects of locks")
 	case errors.Is(err, errors.ErrUnsupported):
-		return c.as(NotTested, "the server does not support conditions", "")
+		return c.As(doctor.NotTested, "the server does not support conditions", "")
 	case err != nil:
-		return p.e.failed(c, err)
+		return p.e.Failed(c, err)
 	}
-	return c.ok("it succeeds")
+	return c.OK("it succeeds")
 }
 
 // equalBodies: equal bodies may have equal ETags, different ones may not.
-func (p *bucket) equalBodies(ctx context.Context) []Check {
-	c := finding("equal-bodies", "ETags of equal and of different bodies", true)
+func (p *bucket) equalBodies(ctx context.Context) []doctor.Check {
+	c := doctor.Finding("equal-bodies", "ETags of equal and of different bodies", true)
 	var tags [3]object.Version
 	for i, body := range []string{"one", "two", "one"} {
 		var err error
 		if tags[i], err = p.put(ctx, p.below("objects/equal"), body, nil); err != nil {
-			return p.e.failed(c, err)
+			return p.e.Failed(c, err)
 		}
 	}
 	switch {
 	case tags[0] == tags[1] || tags[0] == "":
-		return c.unsafe("different bodies have the same ETag", "a program could not distinguish an old state from the present state; Holdfast refuses leases here")
+		return c.Unsafe("different bodies have the same ETag", "a program could not distinguish an old state from the present state; Holdfast refuses leases here")
 	case tags[0] == tags[2]:
-		return c.as(OK, "equal bodies have equal ETags", "this is no problem: every record of Holdfast contains a random value, so no two records are equal")
+		return c.As(doctor.OK, "equal bodies have equal ETags", "this is no problem: every record of Holdfast contains a random value, so no two records are equal")
 	}
-	return c.ok("every write has a different ETag")
+	return c.OK("every write has a different ETag")
 }
 
-func (p *bucket) list(ctx context.Context) []Check {
-	c := finding("list-objects", "listing objects that were just written", false)
+func (p *bucket) list(ctx context.Context) []doctor.Check {
+	c := doctor.Finding("list-objects", "listing objects that were just written", false)
 	dir := p.below("objects/listed/")
 	for i := range 3 {
 		if _, err := p.put(ctx, fmt.Sprintf("%s%d", dir, i), "x", nil); err != nil {
-			return p.e.failed(c, err)
+			return p.e.Failed(c, err)
 		}
 	}
 	n := 0
 	for _, err := range p.native.List(ctx, dir, nil) {
 		if err != nil {
-			return p.e.failed(c, err)
+			return p.e.Failed(c, err)
 		}
 		n++
 	}
 	if n != 3 {
-		return c.warn(fmt.Sprintf("a listing shows %d of 3 new objects", n), "listings are late, so ls, sweep and item sweep can miss new objects; leases use no listings")
+		return c.Warn(fmt.Sprintf("a listing shows %d of 3 new objects", n), "listings are late, so ls, sweep and item sweep can miss new objects; leases use no listings")
 	}
-	return c.ok("complete")
+	return c.OK("complete")
 }
 
 // clock compares the store's clock with ours, and with the times that the store writes on
 // objects. Waiters use both to judge whether a holder died long ago.
-func (p *bucket) clock(ctx context.Context) []Check {
-	c := finding("clock", "the store's clock (Date, Last-Modified)", true)
+func (p *bucket) clock(ctx context.Context) []doctor.Check {
+	c := doctor.Finding("clock", "the store's clock (Date, Last-Modified)", true)
 	key := p.below("objects/clock")
 	written := time.Now()
 	if _, err := p.put(ctx, key, "tick", nil); err != nil {
-		return p.e.failed(c, err)
+		return p.e.Failed(c, err)
 	}
 	began := time.Now()
 	r, err := p.native.Get(ctx, key, nil)
 	if err != nil {
-		return p.e.failed(c, err)
+		return p.e.Failed(c, err)
 	}
 	_, _ = io.Copy(io.Discard, r) // the content is of no interest
 	r.Close()
 	took := time.Since(began)
 	const ttl = "a waiter must watch the lock of a dead holder for the TTL before it takes the lock"
 	if r.Info.Now.IsZero() || r.Info.Modified.IsZero() {
-		return c.warn("replies have no Date header, or come from a cache", ttl)
+		return c.Warn("replies have no Date header, or come from a cache", ttl)
 	}
 	// Both have whole seconds: the store's is on average half a second later.
 	apart := r.Info.Now.Add(time.Second / 2).Sub(began.Add(took / 2))
@@ -363,13 +365,13 @@ func (p *bucket) clock(ctx context.Context) []Check {
 	}
 	switch {
 	case wrong > s3store.DefaultMaxClockSkew:
-		return c.unsafe(found, "the wrong times make living holders look dead: other clients would take their locks")
+		return c.Unsafe(found, "the wrong times make living holders look dead: other clients would take their locks")
 	case apart.Abs() > s3store.DefaultMaxClockSkew:
-		return c.warn(found, "check the clock of this machine: above a difference of "+s3store.DefaultMaxClockSkew.String()+", Holdfast does not use the ages of records, and "+ttl)
+		return c.Warn(found, "check the clock of this machine: above a difference of "+s3store.DefaultMaxClockSkew.String()+", Holdfast does not use the ages of records, and "+ttl)
 	case wrong > 2*time.Second || lag < -time.Second:
-		return c.warn(found, "this is no problem: Holdfast subtracts "+s3store.DefaultMaxClockSkew.String()+" from every age")
+		return c.Warn(found, "this is no problem: Holdfast subtracts "+s3store.DefaultMaxClockSkew.String()+" from every age")
 	}
-	return c.ok("%s", found)
+	return c.OK("%s", found)
 }
 
 // offset describes how far a clock is from ours. The longer the answer took, the less it
@@ -398,119 +400,119 @@ const otherKind = "stores of Holdfast of another kind"
 
 // foreignLocks looks for what Holdfast's locks do not exclude: locks of another program, and
 // another kind of store with the same prefix.
-func (p *bucket) foreignLocks(ctx context.Context) []Check {
-	c, kind := finding("legacy", oldLocks.what, false), finding("kinds", otherKind, false)
+func (p *bucket) foreignLocks(ctx context.Context) []doctor.Check {
+	c, kind := doctor.Finding("legacy", oldLocks.what, false), doctor.Finding("kinds", otherKind, false)
 	found, err := p.st.ForeignLocks(ctx)
 	if err != nil {
 		p.otherErr = err
-		return append(p.e.failed(c, err), p.e.failed(kind, err)...)
+		return append(p.e.Failed(c, err), p.e.Failed(kind, err)...)
 	}
 	p.other = found.Other
-	var checks []Check
+	var checks []doctor.Check
 	switch {
 	case len(found.Legacy) > 0:
-		checks = c.unsafe(strings.Join(found.Legacy, ", "), "those locks and Holdfast's locks do not exclude each other; "+oldLocks.means)
+		checks = c.Unsafe(strings.Join(found.Legacy, ", "), "those locks and Holdfast's locks do not exclude each other; "+oldLocks.means)
 	case len(found.LegacyAtRoot) > 0:
-		checks = c.warn(strings.Join(found.LegacyAtRoot, ", "), oldAtRoot)
+		checks = c.Warn(strings.Join(found.LegacyAtRoot, ", "), oldAtRoot)
 	default:
-		checks = c.ok("none found")
+		checks = c.OK("none found")
 	}
 	switch {
 	case len(found.Shared) > 0:
-		return append(checks, kind.unsafe(some(found.Shared), found.SharedText)...)
+		return append(checks, kind.Unsafe(doctor.Some(found.Shared), found.SharedText)...)
 	case len(found.Other) > 0:
-		return append(checks, kind.ok("none with this prefix; %s is below it", found.Other[0])...)
+		return append(checks, kind.OK("none with this prefix; %s is below it", found.Other[0])...)
 	}
-	return append(checks, kind.ok("none found")...)
+	return append(checks, kind.OK("none found")...)
 }
 
 // settings checks the bucket's settings. If the bucket keeps every version, renewals pile
 // up.
-func (p *bucket) settings(ctx context.Context) []Check {
-	c := finding("versioning", "versioning", false)
+func (p *bucket) settings(ctx context.Context) []doctor.Check {
+	c := doctor.Finding("versioning", "versioning", false)
 	s, err := p.b.Settings(ctx)
 	if err != nil {
-		return p.e.failed(c, err)
+		return p.e.Failed(c, err)
 	}
-	var checks []Check
-	unknown := func(c Check, name, right string) bool {
+	var checks []doctor.Check
+	unknown := func(c doctor.Check, name, right string) bool {
 		err := s.Unreadable[name]
 		if err == nil {
 			return false
 		}
-		c.Result, c.Found = NotTested, err.Error()
+		c.Result, c.Found = doctor.NotTested, err.Error()
 		switch {
 		case errors.Is(err, errors.ErrUnsupported):
 			c.Found = "the server does not support this request"
 		case errors.Is(err, store.ErrDenied):
-			c.Found, c.Means = reason(err), "needs the right "+right
+			c.Found, c.Means = doctor.Reason(err), "needs the right "+right
 		}
 		checks = append(checks, c)
 		return true
 	}
 	if !unknown(c, "versioning", "s3:GetBucketVersioning") {
 		if p.lacks && s.Versioning == string(types.BucketVersioningStatusEnabled) {
-			c.advice = []Advice{{
+			c.Advice = []doctor.Advice{{
 				"this store uses the versions of the bucket instead of conditions; each write takes some seconds",
-				strings.Replace(p.e.target.name, "s3://", s3verstore.Scheme+"://", 1),
+				strings.Replace(p.e.Target.Name, "s3://", s3verstore.Scheme+"://", 1),
 			}}
 		}
 		checks = append(checks, p.versioning(c, s)...)
 	}
-	c = finding("object-lock", "Object Lock", false)
+	c = doctor.Finding("object-lock", "Object Lock", false)
 	if !unknown(c, "object lock", "s3:GetBucketObjectLockConfiguration") {
 		switch {
 		case s.DefaultRetention > 0:
-			checks = append(checks, c.warn(fmt.Sprintf("the bucket keeps every version for %d days", s.DefaultRetention/(24*time.Hour)),
+			checks = append(checks, c.Warn(fmt.Sprintf("the bucket keeps every version for %d days", s.DefaultRetention/(24*time.Hour)),
 				"every renewal of a lock is a version, and the bucket keeps this version for that time; use another bucket for locks")...)
 		case s.ObjectLock:
-			checks = append(checks, c.ok("on, without a default retention")...)
+			checks = append(checks, c.OK("on, without a default retention")...)
 		default:
-			checks = append(checks, c.ok("off")...)
+			checks = append(checks, c.OK("off")...)
 		}
 	}
 	if s.Versioning != "" {
-		c = finding("lifecycle", "lifecycle rule for old versions", false)
+		c = doctor.Finding("lifecycle", "lifecycle rule for old versions", false)
 		if !unknown(c, "lifecycle", "s3:GetLifecycleConfiguration") && s.ExpiresVersions {
-			checks = append(checks, c.ok("the bucket has such a rule")...)
+			checks = append(checks, c.OK("the bucket has such a rule")...)
 		}
 	}
 	return checks
 }
 
-func (p *bucket) versioning(c Check, s s3bucket.Settings) []Check {
+func (p *bucket) versioning(c doctor.Check, s s3bucket.Settings) []doctor.Check {
 	switch {
 	case s.Versioning == "":
-		return c.ok("off")
+		return c.OK("off")
 	case p.lacks && s.Versioning == string(types.BucketVersioningStatusEnabled):
 		// The advised store would keep its registers in versions: do not advise removing
 		// them.
 		if s.ExpiresVersions {
-			return c.warn(s.Versioning+", and a rule removes old versions", "the rule would destroy locks in the store that is named below, because that store needs old versions: remove the rule before you use that store")
+			return c.Warn(s.Versioning+", and a rule removes old versions", "the rule would destroy locks in the store that is named below, because that store needs old versions: remove the rule before you use that store")
 		}
-		return c.ok("%s", s.Versioning)
+		return c.OK("%s", s.Versioning)
 	case s.ExpiresVersions:
-		return c.ok("%s, and a rule removes old versions", s.Versioning)
+		return c.OK("%s, and a rule removes old versions", s.Versioning)
 	case len(p.other) > 0:
-		return c.warn(s.Versioning, "every renewal is a version, and no rule may remove old versions, because the locks of "+p.other[0]+" need them: put one of the two stores into another bucket")
+		return c.Warn(s.Versioning, "every renewal is a version, and no rule may remove old versions, because the locks of "+p.other[0]+" need them: put one of the two stores into another bucket")
 	case p.otherErr != nil:
-		return c.warn(s.Versioning, "every renewal is a version, 8,640 a day for each lock: let a lifecycle rule remove old versions, unless an "+s3verstore.Scheme+":// store is below the prefix (doctor could not list it)")
+		return c.Warn(s.Versioning, "every renewal is a version, 8,640 a day for each lock: let a lifecycle rule remove old versions, unless an "+s3verstore.Scheme+":// store is below the prefix (doctor could not list it)")
 	case s.Unreadable["lifecycle"] != nil:
-		checks := c.warn(s.Versioning, "every renewal is a version: let a lifecycle rule remove old versions")
-		checks[0].advice = append(checks[0].advice, p.rule()...)
+		checks := c.Warn(s.Versioning, "every renewal is a version: let a lifecycle rule remove old versions")
+		checks[0].Advice = append(checks[0].Advice, p.rule()...)
 		return checks
 	}
-	checks := c.warn(s.Versioning+", and no rule removes old versions", "every renewal is a version, 8,640 a day for each lock: set the lifecycle rule below")
-	checks[0].advice = append(checks[0].advice, p.rule()...)
+	checks := c.Warn(s.Versioning+", and no rule removes old versions", "every renewal is a version, 8,640 a day for each lock: set the lifecycle rule below")
+	checks[0].Advice = append(checks[0].Advice, p.rule()...)
 	return checks
 }
 
-func (p *bucket) rule() []Advice {
+func (p *bucket) rule() []doctor.Advice {
 	dir := p.prefix + "/"
 	if p.prefix == "" {
 		dir = "lock/"
 	}
-	return []Advice{{
+	return []doctor.Advice{{
 		What: "lifecycle rule, for: aws s3api put-bucket-lifecycle-configuration --bucket " + p.name + " --lifecycle-configuration file://rule.json (this command replaces all rules of the bucket, so add the present rules to the file; the rule destroys the locks of an " + s3verstore.Scheme + ":// store below the prefix)",
 		Text: s3bucket.LifecycleRule(dir),
 	}}
@@ -553,10 +555,8 @@ func (p *bucket) clean(ctx context.Context) []string {
 
 // keys returns the keys of all objects that may have been made.
 func (p *bucket) keys() map[string]struct{} {
-	p.e.mu.Lock()
-	keys := maps.Clone(p.e.objects)
-	p.e.mu.Unlock()
-	for _, key := range p.e.made() {
+	keys := p.e.Objects()
+	for _, key := range p.e.Made() {
 		keys[p.st.ObjectKey(key)] = struct{}{}
 	}
 	return keys

@@ -1,4 +1,4 @@
-package doctor
+package awsdoctor
 
 import (
 	"context"
@@ -12,17 +12,18 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/s3/types"
 
 	"github.com/holdfast-go/holdfast/aws/s3bucket"
+	"github.com/holdfast-go/holdfast/cmd/internal/doctor"
 	"github.com/holdfast-go/holdfast/cmd/internal/trial"
 	"github.com/holdfast-go/holdfast/store"
 )
 
 // sweepBucket removes the objects, versions and uploads of killed examinations. Without a
 // client it leaves delete markers.
-func sweepBucket(b *s3bucket.Bucket, client *s3.Client, prefix string) sweeper {
+func sweepBucket(b *s3bucket.Bucket, client *s3.Client, prefix string) doctor.Sweeper {
 	if prefix = strings.Trim(prefix, "/"); prefix != "" {
 		prefix += "/"
 	}
-	dir := prefix + Dir + "/"
+	dir := prefix + doctor.Dir + "/"
 	return func(ctx context.Context, before time.Time, dryRun bool) (n int, err error) {
 		remove := func(remove func() error) error {
 			n++
@@ -35,7 +36,7 @@ func sweepBucket(b *s3bucket.Bucket, client *s3.Client, prefix string) sweeper {
 			return nil
 		}
 		each := func(key string, f func() error) error {
-			if name, ok := strings.CutPrefix(key, prefix); !ok || !trial.Old(name, Dir, before) {
+			if name, ok := strings.CutPrefix(key, prefix); !ok || !trial.Old(name, doctor.Dir, before) {
 				return nil
 			}
 			return remove(f)

@@ -1,12 +1,14 @@
-package doctor
+package awsdoctor
 
 import (
 	"context"
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/holdfast-go/holdfast/aws/s3bucket"
+	"github.com/holdfast-go/holdfast/cmd/internal/doctor"
 	"github.com/holdfast-go/holdfast/compat/s3verstore"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -14,48 +16,47 @@ import (
 // versions is what is examined of a bucket whose versions are folded.
 type versions struct {
 	st *s3verstore.Store
-	e  *examination
+	e  *doctor.Examination
 }
 
 // VersionedS3 returns the target of a bucket with versioning on S3, for package s3verstore, which sends
 // no conditions. Each write waits for a pause, so the examination takes one or two minutes.
-func VersionedS3(bucket *s3bucket.Bucket, prefix string, opts *s3verstore.Options) *Target {
+func VersionedS3(bucket *s3bucket.Bucket, prefix string, opts *s3verstore.Options) *doctor.Target {
 	p := &versions{}
-	return &Target{
-		kind: s3verstore.Scheme, name: strings.TrimSuffix(s3verstore.Scheme+"://"+bucket.Name()+"/"+strings.Trim(prefix, "/"), "/"),
-		begin: func(ctx context.Context, e *examination) error {
+	return &doctor.Target{
+		Kind: s3verstore.Scheme, Name: strings.TrimSuffix(s3verstore.Scheme+"://"+bucket.Name()+"/"+strings.Trim(prefix, "/"), "/"),
+		Begin: func(ctx context.Context, e *doctor.Examination) error {
 			p.e = e
 			var handles []store.Store
-			for range e.handles {
+			for range e.Handles {
 				st, err := s3verstore.New(bucket, prefix, opts)
 				if err != nil {
 					return err
 				}
 				handles, p.st = append(handles, st), st
 			}
-			e.o.rounds, e.o.samples, e.atOnce = 1, min(e.o.samples, 3), true
-			e.o.stepTimeout = max(e.o.stepTimeout, 30*p.st.SettleDelay())
-			if err := e.use(true, handles...); err != nil {
+			e.Slow(p.st.SettleDelay())
+			if err := e.Use(true, handles...); err != nil {
 				return err
 			}
-			return e.look(ctx)
+			return e.Look(ctx)
 		},
-		steps: func(*examination) []step {
-			return []step{
+		Steps: func(*doctor.Examination) []doctor.Step {
+			return []doctor.Step{
 				{"settings", "settings of the bucket", true, p.settings},
 				{"disorder", "the order of versions, and how long requests take", true, p.disorder},
 			}
 		},
-		clean: func(ctx context.Context, e *examination) (left []string) {
-			for _, key := range e.made() {
+		Clean: func(ctx context.Context, e *doctor.Examination) (left []string) {
+			for _, key := range e.Made() {
 				if err := p.st.Erase(ctx, key); err != nil && !errors.Is(err, store.ErrUnsafe) {
 					left = append(left, key)
 				}
 			}
 			return left
 		},
-		sweep: sweepBucket(bucket, nil, prefix),
-		right: func(op string) string {
+		Killed: sweepBucket(bucket, nil, prefix),
+		Right: func(op string) string {
 			return map[string]string{
 				"get": "s3:GetObjectVersion", "get-uncommitted": "s3:GetObjectVersion", "put": "s3:PutObject", "delete": "s3:PutObject",
 				"list": "s3:ListBucketVersions", "erase": "s3:DeleteObjectVersion",
@@ -66,12 +67,12 @@ func VersionedS3(bucket *s3bucket.Bucket, prefix string, opts *s3verstore.Option
 
 // settings looks for what would take away versions that are needed. Where it finds it
 // the rest is not tried: it would be refused.
-func (p *versions) settings(ctx context.Context) []Check {
+func (p *versions) settings(ctx context.Context) []doctor.Check {
 	set, err := p.st.Settings(ctx)
 	if err != nil {
-		return p.e.failed(finding("settings", "settings of the bucket", true), err)
+		return p.e.Failed(doctor.Finding("settings", "settings of the bucket", true), err)
 	}
-	var checks []Check
+	var checks []doctor.Check
 	for _, look := range []struct {
 		id, what, part string
 		bad            bool
@@ -83,21 +84,21 @@ func (p *versions) settings(ctx context.Context) []Check {
 		{"object-lock", "Object Lock", "object lock", set.ObjectLock, "it is enabled", "Holdfast could not remove superseded versions, and refuses leases here", false},
 		{"lifecycle", "lifecycle rules", "lifecycle", len(set.ExpiresVersions) > 0, strings.Join(set.ExpiresVersions, ", "), "these rules remove old versions, and a lock can need them; Holdfast refuses leases here: exclude the prefix from the rules", false},
 		{"legacy", oldLocks.what, "objects", len(set.Legacy) > 0, strings.Join(set.Legacy, ", "), oldLocks.means, false},
-		{"kinds", otherKind, "objects", len(set.Other) > 0, some(set.Other), set.OtherText, false},
+		{"kinds", otherKind, "objects", len(set.Other) > 0, doctor.Some(set.Other), set.OtherText, false},
 	} {
-		c := finding(look.id, look.what, look.needed)
+		c := doctor.Finding(look.id, look.what, look.needed)
 		switch unknown := set.Unreadable[look.part]; {
 		case look.bad:
-			c.last = true
-			checks = append(checks, c.unsafe(look.found, look.means)...)
+			c.Last = true
+			checks = append(checks, c.Unsafe(look.found, look.means)...)
 		case errors.Is(unknown, errors.ErrUnsupported):
-			checks = append(checks, c.ok("the server does not know such settings")...)
+			checks = append(checks, c.OK("the server does not know such settings")...)
 		case unknown != nil:
-			checks = append(checks, p.e.failed(c, unknown)...)
+			checks = append(checks, p.e.Failed(c, unknown)...)
 		case look.id == "legacy" && len(set.LegacyAtRoot) > 0:
-			checks = append(checks, c.warn(strings.Join(set.LegacyAtRoot, ", "), oldAtRoot)...)
+			checks = append(checks, c.Warn(strings.Join(set.LegacyAtRoot, ", "), oldAtRoot)...)
 		default:
-			checks = append(checks, c.ok("the settings of the bucket allow this store")...)
+			checks = append(checks, c.OK("the settings of the bucket allow this store")...)
 		}
 	}
 	return checks
@@ -112,24 +113,27 @@ func orOff(status string) string {
 
 // disorder measures how far the server is from showing each version at once and in
 // order, and whether the pause is long enough for it.
-func (p *versions) disorder(ctx context.Context) []Check {
-	c := finding("disorder", "the order of versions, and how long requests take", true)
+func (p *versions) disorder(ctx context.Context) []doctor.Check {
+	c := doctor.Finding("disorder", "the order of versions, and how long requests take", true)
 	// What it puts has to be removed again within the time of a step.
-	ctx, cancel := context.WithTimeout(ctx, p.e.o.stepTimeout/2)
-	defer cancel()
+	if end, ok := ctx.Deadline(); ok {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, time.Until(end)/2)
+		defer cancel()
+	}
 	m, err := p.st.Measure(ctx, &s3verstore.MeasureOptions{Puts: 10})
 	if err != nil {
-		return p.e.failed(c, err)
+		return p.e.Failed(c, err)
 	}
 	if err := m.Err(); err != nil {
-		return c.unsafe(err.Error(), "locks need a total order of versions; Holdfast refuses leases here")
+		return c.Unsafe(err.Error(), "locks need a total order of versions; Holdfast refuses leases here")
 	}
-	c.advice = []Advice{{
+	c.Advice = []doctor.Advice{{
 		"parameters for the measured times; measure again when the store is busy",
 		fmt.Sprintf("put_lifetime=%v&settle_delay=%v", m.PutLifetime, m.SettleDelay),
 	}}
 	if slowest := max(m.SlowestPut, m.Latest); slowest > p.st.PutLifetime() {
-		return c.unsafe(m.String(), fmt.Sprintf("a PUT took longer than put_lifetime, which is %v: use the parameters below", p.st.PutLifetime()))
+		return c.Unsafe(m.String(), fmt.Sprintf("a PUT took longer than put_lifetime, which is %v: use the parameters below", p.st.PutLifetime()))
 	}
-	return c.ok("%s", m)
+	return c.OK("%s", m)
 }
