@@ -96,21 +96,24 @@ compat/s3verstore:    store aws/s3bucket internal/...
 cmd/internal/child:     -
 cmd/internal/jsontest:  -
 cmd/internal/printable: -
-cmd/internal/sbom:      -
 cmd/internal/trial:     store
 cmd/internal/exit:      store lease object checkpoint items/largeitem compat/avisofile
 cmd/internal/output:    store cmd/internal/printable
-cmd/internal/doctor:    store store/filestore object compat/reservation compat/s3verstore aws/... internal/... cmd/internal/printable cmd/internal/trial
-cmd/internal/stores:    store/... object/... items/... compat/... aws/... internal/... cmd/internal/printable cmd/internal/exit cmd/internal/output cmd/internal/doctor
+cmd/internal/doctor:    store store/filestore object internal/... cmd/internal/printable cmd/internal/trial
+cmd/internal/doctor/awsdoctor: store object compat/reservation compat/s3verstore aws/... cmd/internal/doctor cmd/internal/trial
+cmd/internal/stores:    store store/filestore store/memstore object object/dirbucket items/largeitem items/storetable compat/reserve internal/... cmd/internal/printable cmd/internal/exit cmd/internal/output cmd/internal/doctor
+cmd/internal/allstores: store/... object/... items/... compat/... aws/... internal/... cmd/internal/printable cmd/internal/exit cmd/internal/output cmd/internal/doctor/... cmd/internal/stores
 cmd/internal/cmdline:   store internal/... cmd/internal/printable cmd/internal/exit cmd/internal/child cmd/internal/output cmd/internal/stores
 cmd/internal/transfer:  object internal/... cmd/internal/exit cmd/internal/output
 cmd/internal/leases:    store store/filestore lease internal/... cmd/internal/printable cmd/internal/exit cmd/internal/output cmd/internal/stores cmd/internal/cmdline
-cmd/internal/locks:     store store/engine store/filestore lease compat/s3verstore internal/... cmd/internal/printable cmd/internal/exit cmd/internal/output cmd/internal/trial cmd/internal/doctor cmd/internal/stores cmd/internal/cmdline cmd/internal/leases
+cmd/internal/locks:     store store/engine store/filestore lease internal/... cmd/internal/printable cmd/internal/exit cmd/internal/output cmd/internal/trial cmd/internal/doctor cmd/internal/stores cmd/internal/cmdline cmd/internal/leases
 cmd/internal/holding:   store store/filestore lease internal/... cmd/internal/printable cmd/internal/exit cmd/internal/child cmd/internal/output cmd/internal/stores cmd/internal/cmdline cmd/internal/leases
 cmd/internal/checkpoints: store lease checkpoint compat/avisofile compat/resumekey cmd/internal/printable cmd/internal/exit cmd/internal/output cmd/internal/cmdline cmd/internal/leases
 cmd/internal/objects:   store object/... compat/reserve internal/... cmd/internal/printable cmd/internal/exit cmd/internal/output cmd/internal/stores cmd/internal/cmdline cmd/internal/transfer
 cmd/internal/items:     store items/largeitem internal/... cmd/internal/printable cmd/internal/exit cmd/internal/output cmd/internal/stores cmd/internal/cmdline cmd/internal/transfer
-cmd/holdfast:           store lease object checkpoint cmd/internal/...
+cmd/internal/command:   store lease object checkpoint internal/... cmd/internal/printable cmd/internal/exit cmd/internal/output cmd/internal/trial cmd/internal/doctor cmd/internal/stores cmd/internal/cmdline cmd/internal/leases cmd/internal/locks cmd/internal/holding cmd/internal/checkpoints cmd/internal/objects cmd/internal/items
+cmd/holdfast:           cmd/internal/command cmd/internal/stores
+cmd/holdfast-stores:    cmd/internal/command cmd/internal/allstores
 .:                    -
 
 # Never released.
@@ -147,7 +150,7 @@ func TestImports(t *testing.T) {
 func TestImportRules(t *testing.T) {
 	modules := []string{".", "aws", "cmd", "compat", "internal/aws"}
 	sound := map[string][]string{
-		"store": {"context"}, "lease": {module + "/store", "time"}, "cmd/holdfast": {module + "/lease", module + "/cmd/internal/locks", "golang.org/x/term"}, "cmd/internal/stores": {module + "/aws/s3store"},
+		"store": {"context"}, "lease": {module + "/store", "time"}, "cmd/internal/command": {module + "/lease", module + "/cmd/internal/locks", "golang.org/x/term"}, "cmd/internal/allstores": {module + "/aws/s3store"},
 		"aws/s3store": {module + "/object", "github.com/aws/aws-sdk-go-v2/aws"}, "store/storetest": {"testing", module + "/store"}, ".": nil,
 		"aws/awstest": {"testing", module + "/store/storetest"},
 	}
@@ -194,8 +197,11 @@ func TestImportRules(t *testing.T) {
 		{"cmd/internal/locks", module + "/cmd/internal/holding", "locks may not import cmd/internal/holding"},
 		{"cmd/internal/holding", module + "/checkpoint", "holding may not import checkpoint"},
 		{"cmd/internal/holding", module + "/cmd/internal/locks", "holding may not import cmd/internal/locks"},
+		{"cmd/internal/stores", module + "/aws/s3store", "stores may not import aws/s3store"},
+		{"cmd/internal/doctor", module + "/cmd/internal/doctor/awsdoctor", "doctor may not import cmd/internal/doctor/awsdoctor"},
+		{"cmd/internal/command", module + "/cmd/internal/allstores", "command may not import cmd/internal/allstores"},
 		{"cmd/internal/stores", module + "/cmd/internal/cmdline", "stores may not import cmd/internal/cmdline"},
-		{"cmd/internal/child", module + "/cmd/holdfast", "child may not import cmd/holdfast"},
+		{"cmd/internal/child", module + "/cmd/internal/command", "child may not import cmd/internal/command"},
 		{"internal/fold", module + "/internal/aws/awscall", "the root module imports no other module"},
 		{"store/filestore", module + "/internal/aws/awscall", "the root module imports no other module"},
 		{"internal/localfs", module + "/store", "internal/localfs may not import store"},

@@ -23,8 +23,10 @@ fi
 for arch in amd64 arm64; do
   folder=holdfast_${number}_linux_$arch
   mkdir -p "$context/$arch"
-  tar -xzOf "dist/$folder.tar.gz" "$folder/holdfast" >"$context/$arch/holdfast"
-  chmod 755 "$context/$arch/holdfast"
+  for program in holdfast holdfast-stores; do
+    tar -xzOf "dist/$folder.tar.gz" "$folder/$program" >"$context/$arch/$program"
+    chmod 755 "$context/$arch/$program"
+  done
   for text in LICENSE THIRD-PARTY-LICENSES; do
     tar -xzOf "dist/$folder.tar.gz" "$folder/$text" >"$context/$arch/$text"
   done

@@ -20,7 +20,7 @@
 # No released module may have a replace line: with one "go install" refuses the module. Push the
 # tags together (git push --atomic): the module proxy asks for all of them at the first
 #
-#   go install github.com/holdfast-go/holdfast/cmd/holdfast@v0.1.0
+#   go install github.com/holdfast-go/holdfast/cmd/...@v0.1.0
 #
 # and remembers for a while what it did not find. A tag is never moved.
 set -euo pipefail
@@ -47,18 +47,20 @@ mkdir -p "$dist"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-build() { # OS ARCH FILE
-  GOOS=$1 GOARCH=$2 go build -buildvcs=false -ldflags "-s -w -buildid= -X main.version=$version" -o "$3" ./cmd/holdfast
+set_version="-X github.com/holdfast-go/holdfast/cmd/internal/command.version=$version"
+build() { # OS ARCH DIRECTORY
+  GOOS=$1 GOARCH=$2 go build -buildvcs=false -ldflags "-s -w -buildid= $set_version" -o "$3/" ./cmd/holdfast ./cmd/holdfast-stores
 }
 
-GOFLAGS= go build -o "$work/sbom" ./cmd/internal/sbom
+GOFLAGS= go build -o "$work/sbom" ./internal/sbom
 
 echo "== documentation"
-build "$(go env GOHOSTOS)" "$(go env GOHOSTARCH)" "$work/holdfast"
+build "$(go env GOHOSTOS)" "$(go env GOHOSTARCH)" "$work/bin"
 mkdir "$work/man" "$work/completions"
-HOLDFAST_MAN_PAGES=$work/man go test -count=1 -ldflags "-X main.version=$version -X github.com/holdfast-go/holdfast/cmd/holdfast.version=$version" -run '^TestMakeManPages$' ./cmd/holdfast >/dev/null
+HOLDFAST_MAN_PAGES=$work/man go test -count=1 -ldflags "$set_version" -run '^TestMakeManPages$' ./cmd/internal/command >/dev/null
+echo '.so man1/holdfast.1' >"$work/man/holdfast-stores.1"
 for shell in bash zsh fish; do
-  "$work/holdfast" completion "$shell" >"$work/completions/holdfast.$shell"
+  "$work/bin/holdfast" completion "$shell" >"$work/completions/holdfast.$shell"
 done
 
 # archive packs a folder the same way every time, whatever the umask of the checkout.
@@ -66,9 +68,9 @@ archive() { # FOLDER
   tar --sort=name --mode=u=rwX,go=rX --mtime="@$SOURCE_DATE_EPOCH" --owner=0 --group=0 --numeric-owner -C "$work" -c "$1" | gzip -n9 >"$dist/$1.tar.gz"
 }
 
-debian() { # ARCH BINARY LICENSES
+debian() { # ARCH DIRECTORY
   local root=$work/deb-$1
-  install -Dm755 "$2" "$root/usr/bin/holdfast"
+  install -Dm755 -t "$root/usr/bin" "$2/holdfast" "$2/holdfast-stores"
   for page in "$work"/man/*.[157]; do
     section=$root/usr/share/man/man${page##*.}
     install -d "$section"
@@ -80,7 +82,7 @@ debian() { # ARCH BINARY LICENSES
   install -Dm644 "$work/completions/holdfast.zsh" "$root/usr/share/zsh/vendor-completions/_holdfast"
   install -Dm644 "$work/completions/holdfast.fish" "$root/usr/share/fish/vendor_completions.d/holdfast.fish"
   install -Dm644 LICENSE "$root/usr/share/doc/holdfast/copyright"
-  install -m644 "$3" "$root/usr/share/doc/holdfast/THIRD-PARTY-LICENSES"
+  install -m644 "$2/THIRD-PARTY-LICENSES" "$root/usr/share/doc/holdfast/"
   install -d "$root/DEBIAN"
   cat >"$root/DEBIAN/control" <<EOF
 Package: holdfast
@@ -106,14 +108,13 @@ for target in linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 wi
   echo "== $target"
   folder=holdfast_${number}_${os}_${arch}
   mkdir "$work/$folder"
-  name=holdfast
-  [ "$os" = windows ] && name=holdfast.exe
-  build "$os" "$arch" "$work/$folder/$name"
+  build "$os" "$arch" "$work/$folder"
   cp -r LICENSE "${texts[@]}" "$work/man" "$work/completions" "$work/$folder/"
-  "$work/sbom" licenses "$work/$folder/$name" >"$work/$folder/THIRD-PARTY-LICENSES"
+  "$work/sbom" licenses "$work/$folder"/holdfast* >"$work/licenses"
+  mv "$work/licenses" "$work/$folder/THIRD-PARTY-LICENSES"
   archive "$folder"
   if [ "$os" = linux ] && command -v dpkg-deb >/dev/null; then
-    debian "$arch" "$work/$folder/$name" "$work/$folder/THIRD-PARTY-LICENSES"
+    debian "$arch" "$work/$folder"
   fi
 done
 
@@ -123,7 +124,7 @@ HOLDFAST_VERSION=$version bash internal/site.sh "$work/$site"
 archive "$site"
 
 echo "== software bill of materials"
-(cd "$work" && ./sbom "$version" holdfast_*/holdfast holdfast_*/holdfast.exe) >"$dist/holdfast_$number.spdx.json"
+(cd "$work" && ./sbom "$version" holdfast_*/holdfast holdfast_*/holdfast-stores holdfast_*/*.exe) >"$dist/holdfast_$number.spdx.json"
 
 (cd "$dist" && sha256sum -- * >SHA256SUMS)
 ls -l "$dist"

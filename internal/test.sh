@@ -90,7 +90,7 @@ models=(./proof/sessionmodel ./proof/rostermodel ./proof/logmodel ./proof/versio
 # These do less with the race detector than without it.
 again='TestSimulation|TestSimulationOfCrowds|TestOrders|TestTicketAlteredAtRandom'
 # The packages that take longest come first, so that the others run beside them.
-mapfile -t raced < <(go list ./cmd/holdfast ./lease ./store/filestore ./compat/s3verstore "${released[@]}" ./examples/... ./proof/lockmodel ./proof/explore/... ./proof/integration/hostile)
+mapfile -t raced < <(go list ./cmd/internal/command ./lease ./store/filestore ./compat/s3verstore "${released[@]}" ./examples/... ./proof/lockmodel ./proof/explore/... ./proof/integration/hostile)
 mapfile -t rest < <(grep -rlE --include='*_test.go' "^func ($unraced)\(" . | xargs -n 1 dirname | sort -u)
 
 # Many packages wait rather than compute, so that more of them run than there are cores.

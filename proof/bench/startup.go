@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"time"
 )
 
@@ -95,7 +96,12 @@ func buildPrograms(dir, command string) (holdfast, ended, empty, runner string, 
 	if err != nil {
 		return
 	}
-	ends, err := source("ends.go", "package main\n\nimport \"os\"\n\nfunc main() {\n\tif len(os.Args) < 2 {\n\t\treturn\n\t}\n\tos.Exit(execute(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))\n}\n")
+	main, err := os.ReadFile(replaced)
+	if err != nil {
+		return
+	}
+	begins := "func main() {\n"
+	ends, err := source("ends.go", strings.Replace(strings.Replace(string(main), begins, begins+"\tif len(os.Args) < 2 {\n\t\treturn\n\t}\n", 1), "import (\n", "import (\n\t\"os\"\n\n", 1))
 	if err != nil {
 		return
 	}

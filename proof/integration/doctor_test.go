@@ -40,8 +40,8 @@ func builtHoldfast(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
 	path := filepath.Join(dir, "holdfast")
-	state := "-X main.rootState=" + filepath.Join(dir, "root-state")
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-ldflags", state, "-o", path, "github.com/holdfast-go/holdfast/cmd/holdfast").CombinedOutput(); err != nil {
+	state := "-X github.com/holdfast-go/holdfast/cmd/internal/stores.RootState=" + filepath.Join(dir, "root-state")
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-ldflags", state, "-o", dir+"/", "github.com/holdfast-go/holdfast/cmd/...").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 	return path

@@ -75,6 +75,9 @@ func (a *Invocation) CompleteStored(names func(context.Context, func(name string
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
 		a.ResolveStore()
+		if a.NeedsDriver(a.StoreURL) && a.HandOver() != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
 		ctx, cancel := context.WithTimeout(cmd.Context(), completeWithin)
 		defer cancel()
 		var found []string

@@ -16,6 +16,10 @@ type Invocation struct {
 	Path        string // of the command: "holdfast checkpoint get"
 	StoreGiven  bool   // --store is on the command line
 	StoreChosen bool   // --store or its variable names the store: it is not the default
+
+	// HandOver makes another program do this command line, which can open all stores. On Unix it
+	// returns only an error.
+	HandOver func() error
 }
 
 // The groups of commands in the help of the root command.

@@ -34,7 +34,7 @@ type Result string
 const (
 	OK        Result = "ok"
 	Warning   Result = "warning"    // leases are safe in spite of the warning
-	Unsafe    Result = "unsafe"     // two programs could hold one lock, or no program could get it; for a table of reservations see [Target.ReservingIn]
+	Unsafe    Result = "unsafe"     // two programs could hold one lock, or no program could get it; for a table of reservations see package awsdoctor
 	NotTested Result = "not_tested" // the test was not possible; Found says why
 )
 

@@ -26,7 +26,7 @@ func TestRenewalThatDiesLeavesAGoodHandle(t *testing.T) {
 			stores.RootState = filepath.Join(dir, "holdfast")
 			t.Setenv("XDG_STATE_HOME", dir)
 			path := filepath.Join(dir, "h.json")
-			in := &cmdline.Invocation{Access: stores.Access{Printer: output.Printer{Stdout: &bytes.Buffer{}, Stderr: &bytes.Buffer{}}, StoreURL: "file:" + filepath.Join(dir, "store")}}
+			in := &cmdline.Invocation{Access: stores.Access{Drivers: stores.Drivers{"file": stores.FileDriver()}, Printer: output.Printer{Stdout: &bytes.Buffer{}, Stderr: &bytes.Buffer{}}, StoreURL: "file:" + filepath.Join(dir, "store")}}
 			run := func(args ...string) error {
 				root := &cobra.Command{Use: "holdfast", SilenceErrors: true, SilenceUsage: true}
 				root.AddGroup(&cobra.Group{ID: cmdline.GroupLocks})

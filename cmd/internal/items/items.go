@@ -150,7 +150,7 @@ func (f *itemFlags) bucketURL(flags *pflag.FlagSet, a *access, makes bool) (*sto
 // parseBucket takes the URL of a bucket, with a prefix if need be, apart. Where no bucket
 // is above a directory, the whole path is the bucket.
 func (a *access) parseBucket(raw string, makes bool) (*stores.ObjectURL, error) {
-	u, err := stores.ParseURL(raw)
+	u, err := a.ParseURL(raw)
 	if err != nil || u.Scheme != "file" {
 		return a.ParseObject(raw, makes)
 	}

@@ -29,7 +29,7 @@ func (f *itemFlags) tableURL(cmd *cobra.Command, a *access) (*url.URL, error) {
 	if err != nil {
 		return nil, err
 	}
-	u, err := stores.ParseTable(raw)
+	u, err := a.ParseTable(raw)
 	if err != nil {
 		return nil, fmt.Errorf("--table: %w", err)
 	}

@@ -14,7 +14,6 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/internal/leases"
 	"github.com/holdfast-go/holdfast/cmd/internal/output"
 	"github.com/holdfast-go/holdfast/cmd/internal/stores"
-	"github.com/holdfast-go/holdfast/compat/s3verstore"
 	"github.com/holdfast-go/holdfast/internal/safefile"
 	"github.com/holdfast-go/holdfast/lease"
 	"github.com/holdfast-go/holdfast/store"
@@ -196,8 +195,7 @@ type remover interface {
 
 var (
 	_ mover   = (*filestore.Store)(nil)
-	_ remover = (*engine.Store)(nil)
-	_ remover = (*s3verstore.Store)(nil)
+	_ remover = (*engine.Store)(nil) // and the store of compat/s3verstore
 )
 
 // repair keeps the unreadable content of a key, and returns where. It copies a value into

@@ -54,12 +54,12 @@ if it finds one.`,
 			if err != nil {
 				return fmt.Errorf("the destination: %w", err)
 			}
-			if from == "" && isFileOutside(args[0]) {
-				from = pathOf(args[0])
+			if from == "" && a.isFileOutside(args[0]) {
+				from = a.pathOf(args[0])
 			}
-			if to == "" && !recursive && pathOf(args[1]) != "" {
+			if to == "" && !recursive && a.pathOf(args[1]) != "" {
 				if _, err := a.ParseObject(args[1], true); err != nil {
-					return fmt.Errorf("the destination: %w; if you mean a file, write %s", err, pathOf(args[1]))
+					return fmt.Errorf("the destination: %w; if you mean a file, write %s", err, a.pathOf(args[1]))
 				}
 			}
 			switch {
@@ -134,8 +134,8 @@ func localName(arg string) (string, error) {
 
 // isFileOutside reports whether file:PATH names a regular file that is in no bucket, so
 // that it can mean nothing but that file.
-func isFileOutside(raw string) bool {
-	name := pathOf(raw) // of another URL it is empty, and names no file
+func (a *access) isFileOutside(raw string) bool {
+	name := a.pathOf(raw) // of another URL it is empty, and names no file
 	info, err := os.Lstat(name)
 	if err != nil || !info.Mode().IsRegular() {
 		return false
@@ -145,8 +145,8 @@ func isFileOutside(raw string) bool {
 }
 
 // pathOf returns the path of file:PATH; empty if the URL has anything else.
-func pathOf(raw string) string {
-	u, err := stores.ParseURL(raw)
+func (a *access) pathOf(raw string) string {
+	u, err := a.ParseURL(raw)
 	if err != nil || u.Scheme != "file" || u.RawQuery != "" {
 		return ""
 	}

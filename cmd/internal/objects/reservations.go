@@ -12,7 +12,6 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/internal/cmdline"
 	"github.com/holdfast-go/holdfast/cmd/internal/exit"
 	"github.com/holdfast-go/holdfast/cmd/internal/printable"
-	"github.com/holdfast-go/holdfast/cmd/internal/stores"
 	"github.com/holdfast-go/holdfast/compat/reserve"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -73,12 +72,12 @@ the table.`,
 			}
 			ctx, stop := cmdline.UntilInterrupted(cmd.Context())
 			defer stop()
-			r, err := at.UntriedReservations(ctx, &a.Access)
+			r, err := at.Reservations(ctx, &a.Access)
 			if err != nil {
 				return err
 			}
 			if r == nil {
-				return exit.Usagef("the URL %s does not name a table of reservations: add %s=dynamodb://TABLE or %s=dynamo:TABLE", at, stores.ParamReserve, stores.ParamConditionalPut)
+				return exit.Usagef("the URL %s does not name a table of reservations: add reserve=dynamodb://TABLE or conditional_put=dynamo:TABLE", at)
 			}
 			defer r.Close()
 			var bad error

@@ -4,9 +4,11 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strconv"
+	"strings"
+	"sync"
 	"time"
 
-	"github.com/schollz/progressbar/v3"
 	"golang.org/x/term"
 
 	"github.com/holdfast-go/holdfast/cmd/internal/printable"
@@ -15,8 +17,15 @@ import (
 // Bar shows on a terminal how far a transfer is. In a pipe, and for small objects, it shows
 // nothing. All methods may be called on nil.
 type Bar struct {
-	line *progressbar.ProgressBar
-	size int64
+	w     io.Writer
+	what  string
+	total int64 // what a full bar stands for; negative: not known
+	bytes bool  // the numbers are bytes
+
+	mu    sync.Mutex
+	done  int64
+	began time.Time
+	drawn time.Time // the last time; zero: the terminal shows no bar
 
 	resumes bool  // the next set says where the transfer begins
 	base    int64 // bytes that were transferred before
@@ -25,22 +34,16 @@ type Bar struct {
 // BarFrom is the size, in bytes, from which a transfer has a bar.
 const BarFrom = 4 << 20
 
+// barEvery is the time from one drawing of a bar to the next.
+const barEvery = 200 * time.Millisecond
+
 // Bar returns the bar for a transfer of size bytes; a negative size is not known.
 func (p *Printer) Bar(what string, size int64) *Bar {
 	f, ok := p.Stderr.(*os.File)
 	if p.Quiet || p.NoBars || !ok || !term.IsTerminal(int(f.Fd())) || size >= 0 && size < BarFrom {
 		return nil
 	}
-	return newBar(f, what, size)
-}
-
-func newBar(w io.Writer, what string, size int64) *Bar {
-	return &Bar{size: size, line: progressbar.NewOptions64(size,
-		progressbar.OptionSetWriter(w), progressbar.OptionSetDescription(printable.Text(what)),
-		progressbar.OptionShowBytes(true), progressbar.OptionUseIECUnits(true), progressbar.OptionShowTotalBytes(true),
-		progressbar.OptionThrottle(200*time.Millisecond), progressbar.OptionFullWidth(),
-		progressbar.OptionClearOnFinish(), progressbar.OptionUseANSICodes(true), progressbar.OptionSetRenderBlankState(false),
-	)}
+	return newBar(f, what, size, true)
 }
 
 // Counter returns a line for a number that grows to no known end.
@@ -49,17 +52,70 @@ func (p *Printer) Counter(what string) *Bar {
 	if p.Quiet || !ok || !term.IsTerminal(int(f.Fd())) {
 		return nil
 	}
-	return &Bar{line: progressbar.NewOptions64(-1,
-		progressbar.OptionSetWriter(f), progressbar.OptionSetDescription(what), progressbar.OptionShowCount(), progressbar.OptionShowIts(),
-		progressbar.OptionThrottle(200*time.Millisecond), progressbar.OptionSpinnerType(14),
-		progressbar.OptionClearOnFinish(), progressbar.OptionUseANSICodes(true), progressbar.OptionSetRenderBlankState(false),
-	)}
+	return newBar(f, what, -1, false)
+}
+
+func newBar(w io.Writer, what string, total int64, bytes bool) *Bar {
+	return &Bar{w: w, what: printable.Line(what), total: total, bytes: bytes, began: time.Now()}
+}
+
+// to shows that the transfer is at done. The caller holds b.mu.
+func (b *Bar) to(done int64) {
+	b.done = done
+	last := b.drawn
+	if last.IsZero() {
+		last = b.began
+	}
+	if now := time.Now(); now.Sub(last) >= barEvery {
+		b.drawn = now
+		line := b.line(now.Sub(b.began))
+		what := []rune(b.what)
+		if room := max(8, b.width()-len([]rune(line))); room < len(what) {
+			what = what[:room] // a bar of two lines could not be removed
+		}
+		_, _ = io.WriteString(b.w, "\r\x1b[K"+string(what)+line) // a failing terminal must not stop the transfer
+	}
+}
+
+// width returns how many characters the terminal can show on a line.
+func (b *Bar) width() int {
+	if f, ok := b.w.(*os.File); ok {
+		if width, _, err := term.GetSize(int(f.Fd())); err == nil && width > 0 {
+			return width - 1
+		}
+	}
+	return 79
+}
+
+// line returns the bar as text, after what is transferred, if the transfer has taken so long until now.
+func (b *Bar) line(took time.Duration) string {
+	done, total := b.done-b.base, b.total-b.base
+	number := func(n int64) string { return strconv.FormatInt(n, 10) }
+	if b.bytes {
+		number = Bytes
+	}
+	rate := int64(float64(done) / took.Seconds())
+	if b.total < 0 {
+		return fmt.Sprintf(" %s, %s/s", number(done), number(rate))
+	}
+	left := ""
+	if rate > 0 && done < total {
+		left = ", " + (time.Duration((total-done)/rate) * time.Second).String() + " left"
+	}
+	percent := int(100 * min(done, total) / max(total, 1))
+	const width = 10
+	full := width * percent / 100
+	return fmt.Sprintf(" %3d%% |%s%s| (%s of %s, %s/s%s)", percent, strings.Repeat("█", full), strings.Repeat(" ", width-full), number(done), number(total), number(rate), left)
 }
 
 // Clear makes room for a line of output. The next set shows the bar again.
 func (b *Bar) Clear() {
 	if b != nil {
-		_ = b.line.Clear()
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		if !b.drawn.IsZero() {
+			_, _ = io.WriteString(b.w, "\r\x1b[K")
+		}
 	}
 }
 
@@ -74,7 +130,9 @@ type shown struct {
 func (s shown) Read(p []byte) (int, error) {
 	n, err := s.Reader.Read(p)
 	if s.bar != nil {
-		_ = s.bar.line.Add(n)
+		s.bar.mu.Lock()
+		defer s.bar.mu.Unlock()
+		s.bar.to(s.bar.done + int64(n))
 	}
 	return n, err
 }
@@ -92,19 +150,16 @@ func (b *Bar) Set(n int64) {
 	if b == nil {
 		return
 	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	if b.resumes {
-		b.resumes, b.base = false, n
-		b.line.ChangeMax64(b.size - n)
+		b.resumes, b.base, b.began = false, n, time.Now()
 	}
-	_ = b.line.Set64(n - b.base) // a failing terminal must not stop the transfer
+	b.to(n)
 }
 
 // End removes the bar.
-func (b *Bar) End() {
-	if b != nil {
-		_ = b.line.Finish()
-	}
-}
+func (b *Bar) End() { b.Clear() }
 
 // Steps returns a function that shows on a terminal what doctor looks at. A step that took a
 // second or more leaves a line. An empty text is the end. In a pipe the function shows nothing.

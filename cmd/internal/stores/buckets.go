@@ -15,6 +15,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/cmd/internal/exit"
 	"github.com/holdfast-go/holdfast/cmd/internal/printable"
+	"github.com/holdfast-go/holdfast/compat/reserve"
 	"github.com/holdfast-go/holdfast/object"
 	"github.com/holdfast-go/holdfast/object/dirbucket"
 )
@@ -26,12 +27,19 @@ type Bucket struct {
 	URL   string // as people write it, without parameters and without a key
 	ETags bool   // its versions are ETags
 
-	Reservations *reservations // nil: writers make none
+	Reservations *Reservations // nil: writers make none
 
 	// Only for a bucket with an index: where its bodies are.
 	Bodies       object.Bucket
 	BodiesPrefix string
 	Index        string // for people
+}
+
+// Reservations are the reservations of writers, in the table that the URL of a bucket names.
+type Reservations struct {
+	io.Closer
+	*reserve.Reserver
+	Name string // of the table, for people
 }
 
 // ID is different for different buckets.
@@ -45,8 +53,6 @@ type ObjectURL struct {
 	Makes  bool     // open may make the bucket, if that is safe
 
 	Replaces bool // the object is to be replaced, and so must exist
-
-	noConditionalPut bool // its parameters say that conditional puts are off
 }
 
 // ParseObject takes the URL of an object apart. Neither its result nor its errors hold a
@@ -55,11 +61,11 @@ func (a *Access) ParseObject(raw string, makes bool) (*ObjectURL, error) {
 	if raw == "" {
 		return nil, exit.Usagef("the URL is empty: name an object, such as %s", objectForms())
 	}
-	u, err := ParseURL(raw)
+	u, err := a.ParseURL(raw)
 	if err != nil {
 		return nil, err
 	}
-	if schemeOf(u.Scheme).openBucket == nil {
+	if schemeOf(u.Scheme).ObjectForm == "" {
 		return nil, exit.Usagef("%s: this kind of store cannot store objects; use %s", u.Scheme, objectForms())
 	}
 	at := &ObjectURL{Given: u, Makes: makes}
@@ -202,9 +208,9 @@ func IsEmpty(dir string) (bool, error) {
 	return !slices.ContainsFunc(names, func(name string) bool { return name != "data" && name != "index" }), nil
 }
 
-// store returns the URL of the store at the place of the object, with the parameters that
+// Store returns the URL of the store at the place of the object, with the parameters that
 // no other function has taken out.
-func (at *ObjectURL) store() string {
+func (at *ObjectURL) Store() string {
 	u := *at.Bucket
 	u.Path = at.Given.Path
 	return u.String()
@@ -225,8 +231,17 @@ func (at *ObjectURL) IsNew() bool {
 
 // Open opens the bucket of a URL. The caller closes it.
 func (at *ObjectURL) Open(ctx context.Context, a *Access) (Bucket, error) {
-	b, err := schemeOf(at.Bucket.Scheme).openBucket(ctx, a, at)
+	b, err := a.driver(at.Bucket).OpenBucket(ctx, a, at)
 	return b, at.Absent(err)
+}
+
+// Reservations opens the table of reservations that the URL names; nil if it names none. Reservations
+// sends nothing to the table.
+func (at *ObjectURL) Reservations(ctx context.Context, a *Access) (*Reservations, error) {
+	if open := a.driver(at.Bucket).Reservations; open != nil {
+		return open(ctx, a, at)
+	}
+	return nil, nil
 }
 
 // Absent turns the error that there is no bucket into that of a condition which does not
@@ -238,9 +253,9 @@ func (at *ObjectURL) Absent(err error) error {
 	return exit.With(exit.Condition, fmt.Errorf("the object does not exist: %w", err))
 }
 
-// parameters takes the named parameters out of the URL of the bucket, and returns their
+// Parameters takes the named parameters out of the URL of the bucket, and returns their
 // values. It refuses a parameter that occurs twice.
-func (at *ObjectURL) parameters(names ...string) (map[string]string, error) {
+func (at *ObjectURL) Parameters(names ...string) (map[string]string, error) {
 	query, taken := at.Bucket.Query(), map[string]string{}
 	for _, name := range names {
 		switch values := query[name]; {

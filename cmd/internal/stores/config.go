@@ -156,8 +156,11 @@ func (a *Access) Named(given string) (url string, err error) {
 			name = c.standard
 		}
 		if url := c.stores[name]; url != "" {
-			if a.Verbose {
-				a.Notef("the store is %s, from %s", name, path)
+			if _, known := a.named[url]; !known && a.Verbose {
+				if a.named == nil {
+					a.named = make(map[string]string)
+				}
+				a.named[url] = fmt.Sprintf("the store is %s, from %s", name, path)
 			}
 			return url, nil
 		}

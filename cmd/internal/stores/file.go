@@ -28,19 +28,6 @@ import (
 	"github.com/holdfast-go/holdfast/store/memstore"
 )
 
-func fileScheme() *Scheme {
-	return &Scheme{
-		Name: "file", Form: "file:/PATH", what: "a directory on a local disk",
-		parameters: `network=allow: allow a file system that is not known to be local.
-unsafe=owner, unsafe=writable, unsafe=link: accept a risk (docs/security.md)`,
-		open:   openDirectory,
-		doctor: directoryTarget,
-
-		openBucket: openDirBucket, ObjectForm: "file:DIR/KEY",
-		tables: storeItems{}, TableForm: "file:DIR",
-	}
-}
-
 // openDirectory opens file:PATH, file:///PATH or file:relative/path.
 func openDirectory(_ context.Context, a *Access, u *url.URL, standard bool) (Opened, error) {
 	if st, err := a.missing(u, standard); err != nil || st.Store != nil {
@@ -61,7 +48,7 @@ func openDirectory(_ context.Context, a *Access, u *url.URL, standard bool) (Ope
 // DirectoryOf returns the directory that a URL names, and the options in its parameters.
 func DirectoryOf(u *url.URL) (path string, opts *filestore.Options, err error) {
 	opts = &filestore.Options{}
-	if opts.AllowNetwork, opts.Unsafe, err = insisted(u.Query(), ""); err != nil {
+	if opts.AllowNetwork, opts.Unsafe, err = Insisted(u.Query(), ""); err != nil {
 		return "", nil, err
 	}
 	path = u.Path
@@ -76,10 +63,10 @@ func DirectoryOf(u *url.URL) (path string, opts *filestore.Options, err error) {
 	return path, opts, nil
 }
 
-// insisted reads the parameters of the URL of a file or directory: network=allow for a
+// Insisted reads the parameters of the URL of a file or directory: network=allow for a
 // network file system, and unsafe=RISK,... for what [filestore.Options] calls risks. others
 // names the parameters that were taken out before, for people.
-func insisted(query url.Values, others string) (network bool, unsafe []string, err error) {
+func Insisted(query url.Values, others string) (network bool, unsafe []string, err error) {
 	for name, values := range query {
 		switch {
 		case name == "network" && values[0] == "allow":
@@ -201,19 +188,19 @@ func takeTable(u *url.URL) (table, rest string, err error) {
 	return table, bare.String(), nil
 }
 
-func (k storeItems) open(ctx context.Context, a *Access, u *url.URL) (openTable, error) {
+func (k storeItems) Open(ctx context.Context, a *Access, u *url.URL) (Table, error) {
 	st, opts, err := k.store(ctx, a, u)
 	if err != nil {
-		return openTable{}, err
+		return Table{}, err
 	}
 	t, err := storetable.New(st.Store, opts)
 	if err != nil {
 		st.Close()
 	}
-	return openTable{t, st}, err
+	return Table{t, st}, err
 }
 
-func (k storeItems) create(ctx context.Context, a *Access, u *url.URL, partition, sort largeitem.KeyAttribute) error {
+func (k storeItems) Create(ctx context.Context, a *Access, u *url.URL, partition, sort largeitem.KeyAttribute) error {
 	st, opts, err := k.store(ctx, a, u)
 	if err != nil {
 		return err

@@ -14,47 +14,112 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/internal/output"
 )
 
-// Scheme is one kind of store: all that the command knows about it. A further kind of store is a file
-// that returns its scheme, and a line in [Schemes].
+// Scheme describes one kind of store. A further kind of store is a line in [Schemes], and a file in
+// package allstores that returns its [Driver].
 type Scheme struct {
 	Name       string // what its URLs begin with, before the colon
 	Form       string // of the URL of a store, for the help
 	what       string // what keeps the locks, for the help
 	parameters string // of its URLs, for the help; each line after the first is indented
-
-	// open opens the registers at a URL. standard says that the user has named no store.
-	open func(ctx context.Context, a *Access, u *url.URL, standard bool) (Opened, error)
-
-	// init creates what a URL names, if that does not exist, and tests it. It returns the result for
-	// --json. Nil: see [Access.usable].
-	init func(ctx context.Context, a *Access, raw string) (result map[string]any, err error)
-
-	// doctor returns what doctor tests. The caller calls leave at the end. Nil: doctor tests the
-	// registers as they are.
-	doctor func(ctx context.Context, a *Access, u *url.URL) (target *doctor.Target, leave func(), err error)
-
-	// forgetAbilities makes the next command test again what the server of the objects can do. Nil:
-	// no test is necessary.
-	forgetAbilities func(a *Access, u *url.URL)
-
-	// openBucket opens the bucket of an object. The URL of an object is the URL of a store, followed
-	// by the key of the object. Nil: this kind of store has no objects.
-	openBucket func(ctx context.Context, a *Access, at *ObjectURL) (Bucket, error)
-	ObjectForm string // of the URL of an object
-
-	tables    tableKind // nil: this kind of store has no tables of items
-	TableForm string    // of the URL of a table of items
+	ObjectForm string // of the URL of an object; empty: this kind of store has no objects
+	TableForm  string // of the URL of a table of items; empty: this kind of store has none
 }
 
 // Schemes is the table of the kinds of stores, in the order of the help.
-func Schemes() []*Scheme {
-	return []*Scheme{fileScheme(), sqliteScheme(), postgresScheme(), s3Scheme(), versionedScheme(), dynamoScheme()}
+func Schemes() []*Scheme { return schemes }
+
+var schemes = []*Scheme{
+	{
+		Name: "file", Form: "file:/PATH", what: "a directory on a local disk",
+		parameters: `network=allow: allow a file system that is not known to be local.
+unsafe=owner, unsafe=writable, unsafe=link: accept a risk (docs/security.md)`,
+		ObjectForm: "file:DIR/KEY", TableForm: "file:DIR",
+	},
+	{
+		Name: "sqlite", Form: "sqlite:/PATH", what: "a file of SQLite",
+		parameters: "network, unsafe, table, prefix",
+		TableForm:  "sqlite:PATH",
+	},
+	{
+		Name: "postgres", Form: "postgres://HOST/DATABASE/PREFIX", what: "tables in PostgreSQL",
+		parameters: "table, prefix, and the parameters of libpq: sslmode, host, user, ...",
+		TableForm:  "postgres://HOST/DATABASE",
+	},
+	{
+		Name: "s3", Form: "s3://BUCKET/PREFIX", what: "a bucket with conditional writes",
+		parameters: `region, endpoint (http://HOST:PORT), profile, anonymous, fips, dualstack,
+timeout (of a request), unsafe, path_style, sse, sse_key, acl,
+expected_bucket_owner, checksums`,
+		ObjectForm: "s3://BUCKET/KEY",
+	},
+	{
+		Name: "s3+versioned", Form: "s3+versioned://BUCKET/PREFIX", what: "a bucket with versions and without conditional writes",
+		parameters: `those of s3:, without unsafe.
+put_lifetime: the longest time that a PUT may take.
+settle_delay: the wait between a PUT and the listing that shows its outcome`,
+	},
+	{
+		Name: "dynamodb", Form: "dynamodb://TABLE/PREFIX", what: "a table of DynamoDB",
+		parameters: "region, endpoint, profile, anonymous, fips, dualstack, timeout, unsafe: as for s3:",
+		TableForm:  "dynamodb://TABLE",
+	},
+}
+
+// Driver opens the stores of one kind.
+type Driver struct {
+	// Open opens the registers at a URL. standard says that the user has named no store.
+	Open func(ctx context.Context, a *Access, u *url.URL, standard bool) (Opened, error)
+
+	// Init creates what a URL names, if that does not exist, and tests it. It returns the result for
+	// --json. Nil: see [Access.Usable].
+	Init func(ctx context.Context, a *Access, raw string) (result map[string]any, err error)
+
+	// Doctor returns what doctor tests. The caller calls leave at the end. Nil: doctor tests the
+	// registers as they are.
+	Doctor func(ctx context.Context, a *Access, u *url.URL) (target *doctor.Target, leave func(), err error)
+
+	// NoteVerdict remembers for the next commands whether doctor has found a store safe. Nil: the
+	// next commands need no test.
+	NoteVerdict func(a *Access, u *url.URL, safe bool)
+
+	// OpenBucket opens the bucket of an object. The URL of an object is the URL of a store, followed
+	// by the key of the object. Nil: this kind of store has no objects.
+	OpenBucket func(ctx context.Context, a *Access, at *ObjectURL) (Bucket, error)
+
+	// Reservations returns the table of reservations that the URL of a bucket names, and nil if it
+	// names none. It sends nothing to the table. Nil: there are no such tables.
+	Reservations func(ctx context.Context, a *Access, at *ObjectURL) (*Reservations, error)
+
+	Tables TableKind // nil: this kind of store has no tables of items
+}
+
+// Drivers are the drivers that are built into a program, by the names of their schemes.
+type Drivers map[string]*Driver
+
+// FileDriver returns the driver of directories.
+func FileDriver() *Driver {
+	return &Driver{Open: openDirectory, Doctor: directoryTarget, OpenBucket: openDirBucket, Tables: storeItems{}}
+}
+
+// NotBuiltInError is the error for a store of a known kind whose driver is not built into this program.
+type NotBuiltInError struct{ Scheme string }
+
+func (e *NotBuiltInError) Error() string { return "stores " + e.Scheme + ": are not built in" }
+
+// driver returns the driver of a URL that [Access.ParseURL] has accepted.
+func (a *Access) driver(u *url.URL) *Driver { return a.Drivers[u.Scheme] }
+
+// NeedsDriver reports whether a text begins like a URL whose driver is not built into this program.
+func (a *Access) NeedsDriver(text string) bool {
+	name, _, found := strings.Cut(text, ":")
+	s := schemeOf(name)
+	return found && s != nil && a.Drivers[s.Name] == nil
 }
 
 // schemeOf returns the scheme of a name; nil if there is none. Upper case counts as lower case.
 func schemeOf(name string) *Scheme {
 	for _, s := range Schemes() {
-		if s.Name == strings.ToLower(name) {
+		if strings.EqualFold(s.Name, name) {
 			return s
 		}
 	}
@@ -72,7 +137,7 @@ func (s *Scheme) Begins() string {
 // Beginnings returns the beginnings of the URLs of stores, or of objects.
 func Beginnings(ofObjects bool) (all []string) {
 	for _, s := range Schemes() {
-		if !ofObjects || s.openBucket != nil {
+		if !ofObjects || s.ObjectForm != "" {
 			all = append(all, s.Begins())
 		}
 	}

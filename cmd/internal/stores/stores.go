@@ -21,6 +21,7 @@ import (
 // Access is how one command uses stores.
 type Access struct {
 	output.Printer
+	Drivers    Drivers
 	StoreURL   string // of --store, or of the default store
 	StoreErr   error  // why no store can be named
 	StoreEmpty bool   // --store, or its variable, is set but empty: an unset secret, say
@@ -30,6 +31,7 @@ type Access struct {
 	Opened     string // the store that was opened last, as people write it, without parameters
 
 	reportedState sync.Once
+	named         map[string]string // by the URL of a store: a note about its name; empty when it is printed
 }
 
 // Opened is a store together with what a command needs to use it.
@@ -47,7 +49,7 @@ func (a *Access) OpenURL(ctx context.Context, raw string) (Opened, error) {
 		return Opened{}, err
 	}
 	a.WarnUntrustedState()
-	st, err := schemeOf(u.Scheme).open(ctx, a, u, raw == "")
+	st, err := a.driver(u).Open(ctx, a, u, raw == "")
 	if err != nil {
 		return Opened{}, err
 	}
@@ -86,15 +88,23 @@ func (a *Access) ParseStore(raw string) (*url.URL, error) {
 		dir, err := DefaultDir()
 		return &url.URL{Scheme: "file", Path: dir}, err
 	}
-	return ParseURL(raw)
+	return a.ParseURL(raw)
 }
 
-// ParseURL takes the URL of a store or object apart, as [Access.ParseStore] does.
-func ParseURL(raw string) (*url.URL, error) {
+// ParseURL takes the URL of a store or object apart, as [Access.ParseStore] does. The error is a
+// [NotBuiltInError] if another program has to use the store.
+func (a *Access) ParseURL(raw string) (*url.URL, error) {
 	scheme, rest, _ := strings.Cut(raw, ":")
 	scheme = strings.ToLower(scheme)
 	if schemeOf(scheme) == nil {
 		return nil, unknownStore(raw)
+	}
+	if a.Drivers[scheme] == nil {
+		return nil, &NotBuiltInError{scheme}
+	}
+	if note := a.named[raw]; note != "" { // not earlier: a program that hands the command line over says nothing
+		a.named[raw] = ""
+		a.Notef("%s", note)
 	}
 	u, _, err := storeurl.Parse(raw)
 	switch {
@@ -142,38 +152,28 @@ func DefaultDir() (string, error) {
 	return filepath.Join(home, ".local", "state", "holdfast"), nil
 }
 
-// remote is a store that needs no closing.
-func remote(st store.Store) Opened {
-	return Opened{Store: st, Closer: io.NopCloser(nil), URL: store.TraitsOf(st).Name}
-}
-
 // Init creates what --store names, if that does not exist, and tests it. It returns the result for --json.
 func (a *Access) Init(ctx context.Context) (result map[string]any, err error) {
 	u, err := a.ParseStore(a.StoreURL)
 	if err != nil {
 		return nil, err
 	}
-	if init := schemeOf(u.Scheme).init; init != nil {
+	if init := a.driver(u).Init; init != nil {
 		return init(ctx, a, a.StoreURL)
 	}
-	return a.usable(ctx, a.StoreURL)
+	return a.Usable(ctx, a.StoreURL)
 }
 
 // NoteVerdict remembers what doctor has found at a URL, for the next commands.
 func (a *Access) NoteVerdict(u *url.URL, v doctor.Verdict) {
-	if known := probeCacheFor(u); v == doctor.Safe {
-		known.note()
-	} else {
-		known.forget()
-	}
-	if forget := schemeOf(u.Scheme).forgetAbilities; forget != nil {
-		forget(a, u)
+	if note := a.driver(u).NoteVerdict; note != nil {
+		note(a, u, v == doctor.Safe)
 	}
 }
 
 // DoctorTarget returns what doctor examines at a URL. The caller calls leave at the end.
 func (a *Access) DoctorTarget(ctx context.Context, u *url.URL) (target *doctor.Target, leave func(), err error) {
-	if examine := schemeOf(u.Scheme).doctor; examine != nil {
+	if examine := a.driver(u).Doctor; examine != nil {
 		return examine(ctx, a, u)
 	}
 	st, err := a.OpenURL(ctx, u.String())
@@ -181,4 +181,24 @@ func (a *Access) DoctorTarget(ctx context.Context, u *url.URL) (target *doctor.T
 		return nil, nil, err
 	}
 	return doctor.Registers(st.URL, st.Store), func() { st.Close() }, nil
+}
+
+// Usable checks that the store of a URL can be read, and returns the result of init for it.
+func (a *Access) Usable(ctx context.Context, raw string) (result map[string]any, err error) {
+	name, err := a.Reads(ctx, raw)
+	return map[string]any{"store": name, "usable": true}, err
+}
+
+// Reads checks that the store of a URL can be read, and returns its name.
+func (a *Access) Reads(ctx context.Context, raw string) (name string, err error) {
+	st, err := a.OpenURL(ctx, raw)
+	if err != nil {
+		return "", err
+	}
+	defer st.Close()
+	_, _, err = st.Get(ctx, "lock/.holdfast")
+	if errors.Is(err, store.ErrNotFound) {
+		err = nil
+	}
+	return st.URL, err
 }

@@ -104,18 +104,18 @@ func (p *bucket) below(name string) string {
 }
 
 func (p *bucket) steps() []doctor.Step {
-	steps := []doctor.Step{{"rights", "rights", true, p.rights}}
+	steps := []doctor.Step{{ID: "rights", What: "rights", Needed: true, Run: p.rights}}
 	for _, a := range abilities {
-		steps = append(steps, doctor.Step{string(a.ability), a.what, a.needed, func(ctx context.Context) []doctor.Check { return p.ability(ctx, a) }})
+		steps = append(steps, doctor.Step{ID: string(a.ability), What: a.what, Needed: a.needed, Run: func(ctx context.Context) []doctor.Check { return p.ability(ctx, a) }})
 	}
 	return append(steps,
-		doctor.Step{"objects", "conditional writes of objects", false, p.objects},
-		doctor.Step{"deleted-object", "create-if-absent where an object was deleted", false, p.deleted},
-		doctor.Step{"equal-bodies", "equal bodies", true, p.equalBodies},
-		doctor.Step{"list-objects", "listing objects that were just written", false, p.list},
-		doctor.Step{"clock", "the store's clock", true, p.clock},
-		doctor.Step{"legacy", oldLocks.what, false, p.foreignLocks}, // before the advice of the next
-		doctor.Step{"settings", "settings of the bucket", false, p.settings},
+		doctor.Step{ID: "objects", What: "conditional writes of objects", Needed: false, Run: p.objects},
+		doctor.Step{ID: "deleted-object", What: "create-if-absent where an object was deleted", Needed: false, Run: p.deleted},
+		doctor.Step{ID: "equal-bodies", What: "equal bodies", Needed: true, Run: p.equalBodies},
+		doctor.Step{ID: "list-objects", What: "listing objects that were just written", Needed: false, Run: p.list},
+		doctor.Step{ID: "clock", What: "the store's clock", Needed: true, Run: p.clock},
+		doctor.Step{ID: "legacy", What: oldLocks.what, Needed: false, Run: p.foreignLocks}, // before the advice of the next
+		doctor.Step{ID: "settings", What: "settings of the bucket", Needed: false, Run: p.settings},
 	)
 }
 
@@ -453,8 +453,8 @@ func (p *bucket) settings(ctx context.Context) []doctor.Check {
 	if !unknown(c, "versioning", "s3:GetBucketVersioning") {
 		if p.lacks && s.Versioning == string(types.BucketVersioningStatusEnabled) {
 			c.Advice = []doctor.Advice{{
-				"this store uses the versions of the bucket instead of conditions; each write takes some seconds",
-				strings.Replace(p.e.Target.Name, "s3://", s3verstore.Scheme+"://", 1),
+				What: "this store uses the versions of the bucket instead of conditions; each write takes some seconds",
+				Text: strings.Replace(p.e.Target.Name, "s3://", s3verstore.Scheme+"://", 1),
 			}}
 		}
 		checks = append(checks, p.versioning(c, s)...)

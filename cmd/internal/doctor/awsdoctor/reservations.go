@@ -17,7 +17,7 @@ import (
 func ReservingIn(t *doctor.Target, table *reservation.Table, documented bool) *doctor.Target {
 	before := t.Steps
 	t.Steps = func(e *doctor.Examination) []doctor.Step {
-		return append(before(e), doctor.Step{"reservations", "the table of reservations", false, func(ctx context.Context) []doctor.Check {
+		return append(before(e), doctor.Step{ID: "reservations", What: "the table of reservations", Needed: false, Run: func(ctx context.Context) []doctor.Check {
 			checks := (&reservations{e, table, documented}).look(ctx)
 			for i := range checks {
 				checks[i].Objects = true

@@ -44,9 +44,9 @@ func DynamoDB(client *dynamodb.Client, name string, opts *dynamostore.Options) *
 		Begin: p.begin,
 		Steps: func(*doctor.Examination) []doctor.Step {
 			return []doctor.Step{
-				{"rights", "rights", true, p.rights},
-				{"table", "the table", true, p.table},
-				{"conditions", "the check before the first use", true, p.firstUse},
+				{ID: "rights", What: "rights", Needed: true, Run: p.rights},
+				{ID: "table", What: "the table", Needed: true, Run: p.table},
+				{ID: "conditions", What: "the check before the first use", Needed: true, Run: p.firstUse},
 			}
 		},
 		Clean:  p.clean,

@@ -43,8 +43,8 @@ func VersionedS3(bucket *s3bucket.Bucket, prefix string, opts *s3verstore.Option
 		},
 		Steps: func(*doctor.Examination) []doctor.Step {
 			return []doctor.Step{
-				{"settings", "settings of the bucket", true, p.settings},
-				{"disorder", "the order of versions, and how long requests take", true, p.disorder},
+				{ID: "settings", What: "settings of the bucket", Needed: true, Run: p.settings},
+				{ID: "disorder", What: "the order of versions, and how long requests take", Needed: true, Run: p.disorder},
 			}
 		},
 		Clean: func(ctx context.Context, e *doctor.Examination) (left []string) {
@@ -129,8 +129,8 @@ func (p *versions) disorder(ctx context.Context) []doctor.Check {
 		return c.Unsafe(err.Error(), "locks need a total order of versions; Holdfast refuses leases here")
 	}
 	c.Advice = []doctor.Advice{{
-		"parameters for the measured times; measure again when the store is busy",
-		fmt.Sprintf("put_lifetime=%v&settle_delay=%v", m.PutLifetime, m.SettleDelay),
+		What: "parameters for the measured times; measure again when the store is busy",
+		Text: fmt.Sprintf("put_lifetime=%v&settle_delay=%v", m.PutLifetime, m.SettleDelay),
 	}}
 	if slowest := max(m.SlowestPut, m.Latest); slowest > p.st.PutLifetime() {
 		return c.Unsafe(m.String(), fmt.Sprintf("a PUT took longer than put_lifetime, which is %v: use the parameters below", p.st.PutLifetime()))

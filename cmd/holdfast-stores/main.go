@@ -1,0 +1,12 @@
+// Command holdfast-stores is the command holdfast with the libraries of all stores. The program holdfast
+// hands a command line over to it if the store is not a directory.
+package main
+
+import (
+	"github.com/holdfast-go/holdfast/cmd/internal/allstores"
+	"github.com/holdfast-go/holdfast/cmd/internal/command"
+)
+
+func main() {
+	command.Main(allstores.Drivers())
+}

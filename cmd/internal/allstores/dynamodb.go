@@ -1,0 +1,78 @@
+package allstores
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/url"
+
+	"github.com/holdfast-go/holdfast/aws/dynamostore"
+	"github.com/holdfast-go/holdfast/cmd/internal/doctor"
+	"github.com/holdfast-go/holdfast/cmd/internal/doctor/awsdoctor"
+	"github.com/holdfast-go/holdfast/cmd/internal/stores"
+	"github.com/holdfast-go/holdfast/items/dynamotable"
+	"github.com/holdfast-go/holdfast/items/largeitem"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+func dynamoDriver() *stores.Driver {
+	return &stores.Driver{Open: openDynamo, Init: initDynamo, Doctor: dynamoTarget, NoteVerdict: noteVerdict, Tables: dynamoItems{}}
+}
+
+// openDynamo opens dynamodb://TABLE/PREFIX; see [dynamostore.Open] for its
+// parameters.
+func openDynamo(ctx context.Context, a *stores.Access, u *url.URL, _ bool) (stores.Opened, error) {
+	known := probeCacheFor(u)
+	st, err := dynamostore.Open(ctx, u.String(), &dynamostore.Options{Trusted: known.is(), OnVerified: known.note, Logger: a.Log()})
+	if err != nil {
+		return stores.Opened{}, err
+	}
+	return remote(st), nil
+}
+
+// initDynamo first reads the store as every command does, so that it reports the same errors. It can
+// mend only one of them: a table that does not exist.
+func initDynamo(ctx context.Context, a *stores.Access, raw string) (map[string]any, error) {
+	result, err := a.Usable(ctx, raw)
+	if !errors.Is(err, store.ErrMisconfigured) {
+		return result, err
+	}
+	if made := createTable(ctx, raw); made != nil && store.InDoubt(made) {
+		return nil, err
+	} else if made != nil {
+		return nil, made
+	}
+	return a.Usable(ctx, raw)
+}
+
+func createTable(ctx context.Context, raw string) error {
+	client, table, opts, err := dynamostore.FromURL(ctx, raw, nil)
+	if err != nil {
+		return err
+	}
+	return dynamostore.CreateTable(ctx, client, table, opts)
+}
+
+func dynamoTarget(ctx context.Context, _ *stores.Access, u *url.URL) (*doctor.Target, func(), error) {
+	client, table, opts, err := dynamostore.FromURL(ctx, u.String(), nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	return awsdoctor.DynamoDB(client, table, opts), func() {}, nil
+}
+
+// dynamoItems are tables of DynamoDB.
+type dynamoItems struct{}
+
+func (dynamoItems) Open(ctx context.Context, a *stores.Access, u *url.URL) (stores.Table, error) {
+	t, err := dynamotable.Open(ctx, u.String(), &dynamotable.Options{Logger: a.Log()})
+	return stores.Table{Table: t, Closer: io.NopCloser(nil)}, err
+}
+
+func (dynamoItems) Create(ctx context.Context, a *stores.Access, u *url.URL, partition, sort largeitem.KeyAttribute) error {
+	client, table, opts, err := dynamotable.FromURL(ctx, u.String(), &dynamotable.Options{Logger: a.Log()})
+	if err != nil {
+		return err
+	}
+	return dynamotable.CreateTable(ctx, client, table, partition, sort, opts)
+}

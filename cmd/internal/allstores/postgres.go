@@ -1,0 +1,140 @@
+package allstores
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgproto3"
+	"github.com/jackc/pgx/v5/stdlib"
+
+	"github.com/holdfast-go/holdfast/cmd/internal/exit"
+	"github.com/holdfast-go/holdfast/internal/secrettext"
+	"github.com/holdfast-go/holdfast/internal/storeurl"
+	"github.com/holdfast-go/holdfast/store/sqlstore"
+)
+
+// maxMessage is larger than any message of PostgreSQL that holds a register, in bytes.
+const maxMessage = 1 << 20
+
+// thisMachine reports whether a host of PostgreSQL is reached without a network: by a
+// loopback address, or by a socket. For a socket, host is its directory.
+func thisMachine(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "" || host == "localhost" || strings.HasPrefix(host, "/") || strings.HasPrefix(host, "@") || ip != nil && ip.IsLoopback()
+}
+
+// PostgresParameters are the parameters of libpq that a URL may have.
+var PostgresParameters = []string{
+	"application_name", "connect_timeout", "host", "options", "port", "search_path", "service",
+	"sslcert", "sslkey", "sslmode", "sslrootcert", "target_session_attrs", "user",
+}
+
+// hosts reports whether the parameter host names hosts, or directories of sockets, and nothing else:
+// the errors of a connection repeat it.
+func hosts(value string) bool {
+	for _, host := range strings.Split(value, ",") {
+		socket := strings.HasPrefix(host, "/") || strings.HasPrefix(host, "@")
+		if !socket && net.ParseIP(host) == nil && strings.ContainsAny(host, ":@/") {
+			return false
+		}
+	}
+	return true
+}
+
+// postgres parses postgres://HOST[:PORT]/DATABASE[/PREFIX], with the parameters of libpq.
+// The password comes from PGPASSWORD or the password file, never from the URL, in whose path a @ is %40.
+func (d *database) postgres(u *url.URL, query url.Values, _ bool) error {
+	name, prefix, _ := strings.Cut(strings.TrimPrefix(u.Path, "/"), "/")
+	switch {
+	case query.Has("password") || query.Has("sslpassword") || strings.ContainsAny(name, ":@") || strings.Contains(u.EscapedPath(), "@"),
+		slices.ContainsFunc(query["user"], func(user string) bool { return strings.Contains(user, ":") }),
+		slices.ContainsFunc(query["host"], func(host string) bool { return !hosts(host) }):
+		return exit.With(exit.Unsafe, fmt.Errorf("store postgres:...: %w", storeurl.ErrCredentials))
+	case name == "" || u.Opaque != "":
+		return exit.Usagef("store postgres:...: the URL does not name a database: write postgres://HOST/DATABASE/PREFIX")
+	}
+	if prefix != "" {
+		d.opts.Prefix = prefix
+	}
+	for parameter, values := range query {
+		if !slices.Contains(PostgresParameters, parameter) {
+			return exit.Usagef("the store's URL has an unknown parameter %s (known: table, prefix, %s)", storeurl.Parameter(parameter, values), strings.Join(PostgresParameters, ", "))
+		}
+	}
+	config, err := pgx.ParseConfig((&url.URL{Scheme: "postgres", Host: u.Host, Path: "/" + name, RawQuery: query.Encode()}).String())
+	if err != nil {
+		return exit.Usagef("store postgres:...: the address or its parameters cannot be read (see the connection strings of libpq)")
+	}
+	sent := &sentSecrets{password: config.Password}
+	d.opts.Hide = sent.hide
+	// pgx would allocate as much memory as the length of a message announces, up to 1 GiB.
+	config.BuildFrontend = func(r io.Reader, w io.Writer) *pgproto3.Frontend {
+		f := pgproto3.NewFrontend(r, secretsWriter{w, sent})
+		f.SetMaxBodyLen(d.largest)
+		return f
+	}
+	clear := func(host string, t *tls.Config) {
+		if t == nil && config.Password != "" && !thisMachine(host) {
+			d.inTheClear = host
+		}
+	}
+	clear(config.Host, config.TLSConfig)
+	for _, other := range config.Fallbacks {
+		clear(other.Host, other.TLSConfig)
+	}
+	d.dialect, d.db = sqlstore.PostgreSQL, stdlib.OpenDB(*config)
+	d.opts.Name = strings.TrimSuffix(fmt.Sprintf("postgres://%s/%s/%s", u.Host, name, d.opts.Prefix), "/")
+	d.opts.Listen = sqlstore.Listener(
+		func(ctx context.Context) (*pgx.Conn, error) { return pgx.ConnectConfig(ctx, config.Copy()) },
+		func(n *pgconn.Notification) string { return n.Payload },
+	)
+	return nil
+}
+
+// sentSecrets are the password of a database, and what was sent to prove that this user has it:
+// the readers of a message could find a weak password from that.
+type sentSecrets struct {
+	password string
+
+	mu     sync.Mutex
+	proofs []string // of the last connections
+}
+
+func (s *sentSecrets) hide(text string) string {
+	s.mu.Lock()
+	secrets := append([]string{s.password}, s.proofs...)
+	s.mu.Unlock()
+	return secrettext.Hide(text, secrets)
+}
+
+// secretsWriter notes the proofs in what pgx sends, one message for each write.
+type secretsWriter struct {
+	io.Writer
+	sent *sentSecrets
+}
+
+func (w secretsWriter) Write(b []byte) (int, error) {
+	const header = 5 // the kind of the message, and its length
+	if len(b) > header && b[0] == 'p' {
+		// MD5: the hash. SCRAM: fields with commas in between, of which p is the proof.
+		for _, field := range strings.FieldsFunc(string(b[header:]), func(r rune) bool { return r == ',' || r == 0 }) {
+			proof, scram := strings.CutPrefix(field, "p=")
+			if !scram && !strings.HasPrefix(field, "md5") {
+				continue
+			}
+			w.sent.mu.Lock()
+			w.sent.proofs = append(w.sent.proofs[max(0, len(w.sent.proofs)-2*sqlConnections):], proof)
+			w.sent.mu.Unlock()
+		}
+	}
+	return w.Writer.Write(b)
+}

@@ -1,0 +1,194 @@
+package command
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-go/holdfast/cmd/internal/cmdline"
+	"github.com/holdfast-go/holdfast/cmd/internal/trial"
+	"github.com/holdfast-go/holdfast/lease"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// benchResult is one line of bench. Its fields are stable.
+type benchResult struct {
+	Operation string  `json:"operation"`
+	Requests  float64 `json:"requests"` // per operation
+	MedianUS  float64 `json:"median_us"`
+	P99US     float64 `json:"p99_us"`
+	Ratio     float64 `json:"ratio"` // of the median to that of one conditional write
+}
+
+func (a *app) benchCommand() *cobra.Command {
+	rounds := 200
+	cmd := &cobra.Command{
+		Use:     "bench",
+		Short:   "Measure the requests and the time of each operation",
+		GroupID: cmdline.GroupStore,
+		Long: `Measure the requests and the time of each operation on a store. For comparison, bench also
+measures one raw conditional write. bench uses its own keys below bench/, and removes them. If
+bench is killed, "sweep" removes its keys.`,
+		Example: `  holdfast bench --rounds 100
+  holdfast bench --json`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.bench(cmd.Context(), rounds)
+		},
+	}
+	cmd.Flags().Var(cmdline.Whole(&rounds, 1, 1_000_000), "rounds", "number of measurements of each operation")
+	return cmd
+}
+
+// bencher measures operations one after the other.
+type bencher struct {
+	st       store.Store
+	requests *atomic.Int64
+	rounds   int
+	results  []benchResult
+}
+
+func (a *app) bench(ctx context.Context, rounds int) error {
+	st, err := a.OpenURL(ctx, a.StoreURL)
+	if err != nil {
+		return err
+	}
+	defer st.Close()
+	place := trial.BenchDir + "/" + trial.Name(time.Now())
+	space, err := store.Prefix(st.Store, place)
+	if err != nil {
+		return err
+	}
+	b := &bencher{requests: &atomic.Int64{}, rounds: rounds}
+	b.st = store.Intercept(space, func(ctx context.Context, op *store.Op, next store.Handler) error {
+		if op.Kind != store.OpWatch {
+			b.requests.Add(1)
+		}
+		return next(ctx, op)
+	})
+	err = errors.Join(b.run(ctx), trial.RemoveBelow(context.WithoutCancel(ctx), st.Store, place))
+	if err != nil {
+		return err
+	}
+	if a.JSON {
+		return a.PrintJSON(map[string]any{"store": st.URL, "rounds": rounds, "results": b.results})
+	}
+	w := tabwriter.NewWriter(a.Stdout, 0, 8, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(w, "operation\trequests\tmedian\tp99\tratio\t")
+	for _, r := range b.results {
+		fmt.Fprintf(w, "%s\t%.3g\t%v\t%v\t%.2f\t\n", r.Operation, r.Requests, micros(r.MedianUS), micros(r.P99US), r.Ratio)
+	}
+	return w.Flush()
+}
+
+func micros(us float64) time.Duration {
+	return time.Duration(us * float64(time.Microsecond)).Round(100 * time.Nanosecond)
+}
+
+func (b *bencher) run(ctx context.Context) error {
+	var version store.Version
+	value := []byte(`{"of":"about the size of a lock record","` + rand.Text() + `":"` + fmt.Sprintf("%0250d", 0) + `"}`)
+	client, err := lease.New(b.st, &lease.Options{TTL: 10 * time.Minute, Tuning: lease.Tuning{RenewInterval: time.Minute}})
+	if err != nil {
+		return err
+	}
+	defer client.Close(ctx)
+	other, err := lease.New(b.st, nil)
+	if err != nil {
+		return err
+	}
+	defer other.Close(ctx)
+	handle, err := client.Handle("again", nil)
+	if err != nil {
+		return err
+	}
+	var guard *lease.Guard
+	acquire := func(int) (err error) { guard, err = handle.TryAcquire(ctx); return err }
+	release := func(int) error { return guard.Release(ctx) }
+	for _, step := range []struct {
+		name              string
+		before, op, after func(i int) error
+	}{
+		{"conditional write", nil, func(int) (err error) { version, err = b.st.Put(ctx, "raw", version, value); return err }, nil},
+		{"read", nil, func(int) error { _, _, err := b.st.Get(ctx, "raw"); return err }, nil},
+		{"acquire a new lock", nil, func(i int) (err error) {
+			guard, err = client.TryAcquire(ctx, fmt.Sprintf("new-%d", i), nil)
+			return err
+		}, release},
+		{"acquire an existing lock", nil, func(i int) (err error) {
+			guard, err = other.TryAcquire(ctx, fmt.Sprintf("new-%d", i), nil)
+			return err
+		}, release},
+		{"acquire again", func(i int) error {
+			if i > 0 {
+				return nil
+			}
+			return errors.Join(acquire(i), release(i)) // so that the first acquire is not the lock's first
+		}, acquire, release},
+		{"renew", func(i int) error {
+			if i == 0 {
+				return acquire(i)
+			}
+			return nil
+		}, func(int) error { return guard.Renew(ctx) }, nil},
+		{"try a held lock", nil, func(int) error {
+			if _, err := other.TryAcquire(ctx, "again", nil); !errors.Is(err, lease.ErrHeld) {
+				return fmt.Errorf("the store granted a lock that was already held: %w", err)
+			}
+			return nil
+		}, nil},
+		{"release", func(i int) error {
+			if i == 0 {
+				return nil // the step before has acquired it
+			}
+			return acquire(i)
+		}, release, nil},
+	} {
+		if err := b.measure(step.name, step.before, step.op, step.after); err != nil {
+			return fmt.Errorf("%s: %w", step.name, err)
+		}
+	}
+	return nil
+}
+
+// measure measures the time of op alone, and counts its requests.
+func (b *bencher) measure(name string, before, op, after func(i int) error) error {
+	times := make([]time.Duration, b.rounds)
+	requests := int64(0)
+	for i := range b.rounds {
+		if before != nil {
+			if err := before(i); err != nil {
+				return err
+			}
+		}
+		count, began := b.requests.Load(), time.Now()
+		if err := op(i); err != nil {
+			return err
+		}
+		times[i] = time.Since(began)
+		requests += b.requests.Load() - count
+		if after != nil {
+			if err := after(i); err != nil {
+				return err
+			}
+		}
+	}
+	slices.Sort(times)
+	us := func(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1000 }
+	r := benchResult{
+		Operation: name, Requests: float64(requests) / float64(b.rounds),
+		MedianUS: us(times[len(times)/2]), P99US: us(times[len(times)*99/100]), Ratio: 1,
+	}
+	if len(b.results) > 0 {
+		r.Ratio = r.MedianUS / b.results[0].MedianUS
+	}
+	b.results = append(b.results, r)
+	return nil
+}

@@ -1,0 +1,44 @@
+package command
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-go/holdfast/cmd/internal/cmdline"
+)
+
+func (a *app) initCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:     "init",
+		Short:   "Create the directory or the tables of a store",
+		GroupID: cmdline.GroupStore,
+		Long: `Create the directory or the tables of a store, and test the store. init creates a directory, a
+DynamoDB table (billed per request), or the tables in a database of SQLite or PostgreSQL. init
+tests a bucket, but does not create it.
+
+If the URL of a bucket names a table of reservations (reserve=dynamodb://TABLE,
+conditional_put=dynamo:TABLE), init creates that table. Its keys are path and etag. DynamoDB
+removes each row after the time in its attribute ttl.
+
+init changes an existing directory or table in one case only: if DynamoDB does not remove old
+rows of a table of reservations, init turns this removal on.`,
+		Example: `  holdfast --store 'dynamodb://holdfast?region=eu-central-1' init
+  holdfast --store 's3://bucket?reserve=dynamodb://locks' init`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.init(cmd.Context())
+		},
+	}
+}
+
+func (a *app) init(ctx context.Context) error {
+	result, err := a.Init(ctx)
+	if err == nil && a.JSON {
+		return a.PrintJSON(result)
+	}
+	if err == nil {
+		a.Notef("%s can be used", result["store"])
+	}
+	return err
+}

@@ -1,0 +1,102 @@
+package command
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/holdfast-go/holdfast/internal/suitetest"
+)
+
+// scheduling are the system calls of Go's scheduler and memory, whose number depends on
+// what else the machine does.
+var scheduling = []string{
+	"futex", "nanosleep", "sched_yield", "epoll_pwait", "tgkill", "getpid", "gettid", "rt_sigreturn", "clock_gettime",
+	"mmap", "munmap", "mprotect", "madvise", "brk", "prctl", "sigaltstack", "rseq", "set_robust_list", "rt_sigprocmask",
+	"clone3", "exit", "restart_syscall", "rt_sigaction",
+}
+
+// TestStartUpSystemCalls bounds what a run of a command costs in addition to the command, on a
+// directory, when the lock exists. Times depend on the machine; this does not.
+func TestStartUpSystemCalls(t *testing.T) {
+	strace := suitetest.NeedStrace(t)
+	dir := t.TempDir()
+	run := func(prefix ...string) {
+		args := append(prefix, holdfastBinary(t), "run", "x", "--", "/bin/true")
+		cmd := exec.Command(args[0], args[1:]...)
+		cmd.Env = append(os.Environ(), "HOLDFAST_STORE=file:"+filepath.Join(dir, "store"), "HOME="+dir)
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+	}
+	run()
+	run()
+	trace := filepath.Join(dir, "trace")
+	run(strace, "-f", "-qq", "-o", trace)
+	text, err := os.ReadFile(trace)
+	if err != nil {
+		t.Fatal(err)
+	}
+	calls := map[string]int{}
+	total, processes := 0, 0
+	for line := range strings.Lines(string(text)) {
+		m := regexp.MustCompile(`^\d+ +([a-z0-9_]+)\((.*)`).FindStringSubmatch(line)
+		if m == nil {
+			continue // the end of a call that was interrupted, or a signal
+		}
+		calls[m[1]]++
+		if !slices.Contains(scheduling, m[1]) {
+			total++
+		}
+		if slices.Contains([]string{"clone", "clone3", "fork", "vfork"}, m[1]) && !strings.Contains(m[2], "CLONE_THREAD") {
+			processes++
+		}
+	}
+	t.Logf("%d system calls: %v", total, calls)
+	if total > 300 {
+		t.Errorf("%d system calls, want at most 300: %v", total, calls)
+	}
+	if processes != 1 || calls["execve"] != 2 {
+		t.Errorf("%d processes were started, and %d programs; want the command alone", processes, calls["execve"]-1)
+	}
+	// The grant and its release are both durable, and nothing else has to be.
+	if n := calls["fdatasync"] + calls["fsync"]; n != 2 {
+		t.Errorf("%d syncs, want 2", n)
+	}
+}
+
+// TestStartUpPackages bounds what packages do before the command begins, in each run of
+// it, whichever store it uses.
+func TestStartUpPackages(t *testing.T) {
+	cmd := exec.Command(holdfastBinary(t), "version")
+	cmd.Env = append(os.Environ(), "GODEBUG=inittrace=1")
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	all, ours := 0, 0
+	var text strings.Builder
+	for _, m := range regexp.MustCompile(`(?m)^init (\S+) @.* (\d+) allocs$`).FindAllStringSubmatch(string(out), -1) {
+		n, err := strconv.Atoi(m[2])
+		if err != nil {
+			t.Fatal(err)
+		}
+		all += n
+		if m[1] == "main" || strings.HasPrefix(m[1], "github.com/holdfast-go/holdfast/") {
+			ours += n
+			text.WriteString(m[0] + "\n")
+		}
+	}
+	t.Logf("%d allocations, %d of them in packages of this module", all, ours)
+	if all == 0 || all > 15_000 {
+		t.Errorf("%d allocations before main, want at most 15,000:\n%s", all, out)
+	}
+	if ours == 0 || ours > 300 {
+		t.Errorf("%d allocations in packages of this module, want at most 300: a regular expression or a table can wait until it is used:\n%s", ours, text.String())
+	}
+}

@@ -1,4 +1,0 @@
-package stores
-
-// canRead reports true: on Windows SQLite itself reports a file that it cannot read.
-func canRead(string) bool { return true }
