@@ -15,13 +15,11 @@ func TestWaiterOfADeadSessionIsNotLate(t *testing.T) {
 	for phase := range 40 {
 		bubble(t, func(t *testing.T, st store.Store) {
 			w := newWire(st)
-			mustTryIn(t, open(t, client(t, w, nil)), "job")
+			mustTry(t, open(t, client(t, w, nil)), "job")
 			dead := 5*time.Minute + time.Duration(phase)*250*time.Millisecond
 			time.AfterFunc(dead, func() { w.set(everything(drop)) })
 			began := time.Now()
-			if _, err := client(t, st, nil).Acquire(t.Context(), "job", nil); err != nil {
-				t.Fatal(err)
-			}
+			mustAcquire(t, client(t, st, nil), "job")
 			late := time.Since(began) - dead - expiry
 			if late > lease.DefaultMaxPoll+time.Second {
 				t.Errorf("taken %v later than it had to be", late)
@@ -42,7 +40,7 @@ func TestWaitersLookAtTheSessionOfTheHolder(t *testing.T) {
 		names := make([]string, locks)
 		for i := range names {
 			names[i] = "lock-" + string(rune('a'+i%26)) + string(rune('a'+i/26))
-			mustTryIn(t, s, names[i])
+			mustTry(t, s, names[i])
 		}
 		w := newWire(st)
 		c := client(t, w, nil)
@@ -51,9 +49,7 @@ func TestWaitersLookAtTheSessionOfTheHolder(t *testing.T) {
 		var last time.Time // when the last lock was taken
 		for _, name := range names {
 			all.Go(func() {
-				if _, err := c.Acquire(t.Context(), name, nil); err != nil {
-					t.Error(err)
-				}
+				report(t, errOf(c.Acquire(t.Context(), name, nil)))
 				mu.Lock()
 				last = time.Now()
 				mu.Unlock()

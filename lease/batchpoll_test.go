@@ -52,7 +52,7 @@ func queueUp(t *testing.T, st store.Store, c *lease.Client, n int, won func(i in
 	t.Helper()
 	holder := open(t, client(t, st, nil))
 	for i := range n {
-		held = append(held, mustTryIn(t, holder, fmt.Sprint("job", i)))
+		held = append(held, mustTry(t, holder, fmt.Sprint("job", i)))
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	session := open(t, c)
@@ -143,7 +143,7 @@ func TestBatchPollOfWatchers(t *testing.T) {
 				seen := make([][]time.Time, locks)
 				for i := range locks {
 					name := fmt.Sprint("job", i)
-					mustTryIn(t, holder, name)
+					mustTry(t, holder, name)
 					all.Go(func() { watch(ctx, c, name, func() { seen[i] = append(seen[i], time.Now()) }) })
 				}
 				time.Sleep(time.Minute)
@@ -424,7 +424,7 @@ func TestBatchPollOutlivesItsWaiter(t *testing.T) {
 		var all sync.WaitGroup
 		cancels := make([]context.CancelFunc, locks)
 		for i := range locks {
-			mustTryIn(t, holder, fmt.Sprint("job", i))
+			mustTry(t, holder, fmt.Sprint("job", i))
 			var ctx context.Context
 			ctx, cancels[i] = context.WithCancel(t.Context())
 			all.Go(func() { _, _ = c.Acquire(ctx, fmt.Sprint("job", i), nil) })

@@ -57,19 +57,12 @@ func TestWritesThatWait(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				st := newWaiting(tt.wait)
 				c := client(t, st, &tt.o)
-				g, err := c.TryAcquire(t.Context(), "job", nil)
-				if err != nil {
-					t.Fatal(err)
-				}
+				g := mustTry(t, c, "job")
 				for range 1000 {
 					time.Sleep(10 * time.Second)
-					if err := g.Err(); err != nil {
-						t.Fatal(err)
-					}
+					must(t, g.Err())
 				}
-				if err := c.Close(t.Context()); err != nil {
-					t.Error(err)
-				}
+				report(t, c.Close(t.Context()))
 				wantState(t, client(t, st, &tt.o), "job", lease.Free)
 			})
 		})
@@ -94,9 +87,7 @@ func TestTokenAtMaximum(t *testing.T) {
 	highest := uint64(math.MaxUint64)
 	for name, st := range map[string]store.Store{"full": st, "new": keepsMarks{delayed{memstore.New()}, &highest}} {
 		c, err := lease.New(st, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if g, err := c.TryAcquire(t.Context(), name, nil); !errors.Is(err, store.ErrCorrupt) || !strings.Contains(err.Error(), "the highest possible token") {
 			t.Errorf("%s: %v, %v", name, g, err)
 		}
@@ -125,16 +116,9 @@ func TestSweepWithDamage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memstore.New()
 		c, err := lease.New(listless{st}, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		g, err := c.TryAcquire(t.Context(), "old", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := g.Release(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
+		g := mustTry(t, c, "old")
+		must(t, g.Release(t.Context()))
 		time.Sleep(2 * lease.MinSweepAge)
 		n, err := c.Sweep(t.Context(), &lease.SweepOptions{OlderThan: lease.MinSweepAge})
 		if n != 1 || !errors.Is(err, store.ErrCorrupt) {
@@ -152,16 +136,12 @@ func TestReleaseDuringClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := client(t, newWaiting(time.Second), &lease.Options{TTL: time.Minute})
 		set, err := lease.AcquireAll(t.Context(), handle(t, c, "a"), handle(t, c, "b"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		g := mustTry(t, c, "job")
 		for range 3 {
 			for _, end := range []func(context.Context) error{g.Release, set.Release, c.Close} {
 				go func() {
-					if err := end(t.Context()); err != nil {
-						t.Error(err)
-					}
+					report(t, end(t.Context()))
 				}()
 			}
 		}

@@ -18,10 +18,7 @@ const soon = 10 * time.Second
 func takes(t *testing.T, c locker, name string) time.Duration {
 	t.Helper()
 	began := time.Now()
-	g, err := c.Acquire(t.Context(), name, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	g := mustAcquire(t, c, name)
 	took := time.Since(began)
 	mustRelease(t, g)
 	return took
@@ -51,16 +48,11 @@ func breakWatched(t *testing.T, st store.Store, ttl time.Duration, memory lease.
 	}
 	began := time.Now()
 	time.Sleep(ttl * 2 / 3)
-	if _, err := client(t, st, nil).Break(t.Context(), "job", g.Token(), nil); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errOf(client(t, st, nil).Break(t.Context(), "job", g.Token(), nil)))
 	if memory != nil {
 		h = handle(t, client(t, st, o), "job")
 	}
-	won, err := h.Acquire(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	won := acquired(t, h)
 	// Without the time of the first read before the break it would be 5/3 of the TTL.
 	if took := time.Since(began); took < ttl || took > ttl*3/2 {
 		t.Errorf("taken %v after the first read, want a TTL and the allowance", took)
@@ -77,16 +69,10 @@ func TestBreakAfterARenewal(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(ttl / 2)
-		if err := g.Renew(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := client(t, st, nil).Break(t.Context(), "job", g.Token(), nil); err != nil {
-			t.Fatal(err)
-		}
+		must(t, g.Renew(t.Context()))
+		must(t, errOf(client(t, st, nil).Break(t.Context(), "job", g.Token(), nil)))
 		began := time.Now()
-		if _, err := h.Acquire(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		acquired(t, h)
 		if took := time.Since(began); took < ttl {
 			t.Errorf("taken %v after the holder's last write", took)
 		}
@@ -103,9 +89,7 @@ func TestBreakOfADeadProcess(t *testing.T) {
 			if diesFirst {
 				die()
 			}
-			if _, err := client(t, p, nil).Break(t.Context(), "job", g.Token(), nil); err != nil {
-				t.Fatal(err)
-			}
+			must(t, errOf(client(t, p, nil).Break(t.Context(), "job", g.Token(), nil)))
 			if !diesFirst {
 				time.AfterFunc(5*time.Second, die)
 			}
@@ -124,9 +108,7 @@ func TestBreakKeepsTheAge(t *testing.T) {
 		g := mustTry(t, client(t, aged, &lease.Options{ManualRenewal: true}), "job")
 		time.Sleep(20 * time.Second)
 		aged.age = 20 * time.Second
-		if _, err := client(t, aged, nil).Break(t.Context(), "job", g.Token(), nil); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errOf(client(t, aged, nil).Break(t.Context(), "job", g.Token(), nil)))
 		aged.age = 0
 		wantHeld(t, client(t, aged, nil), "job")
 		time.Sleep(11 * time.Second)
@@ -143,14 +125,9 @@ func TestReleaseOfABrokenLease(t *testing.T) {
 			bothWays(t, func(t *testing.T, st store.Store, client newParty) {
 				w := newWire(st)
 				h := handle(t, client(t, w, nil), "job")
-				g, err := h.TryAcquire(t.Context())
-				if err != nil {
-					t.Fatal(err)
-				}
+				g := mustTake(t, h)
 				rec, err := client(t, st, nil).Break(t.Context(), "job", g.Token(), nil)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				if heard {
 					time.Sleep(ttl / 2)
 					wantLost(t, g, lease.ErrBroken)
@@ -177,19 +154,12 @@ func TestOwnBrokenGrant(t *testing.T) {
 	bothWays(t, func(t *testing.T, st store.Store, client newParty) {
 		w := newWire(st)
 		h := handle(t, client(t, w, nil), "job")
-		g, err := h.TryAcquire(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		g := mustTake(t, h)
 		w.set(everything(drop))
 		_ = g.Release(t.Context())
-		if _, err := client(t, st, nil).Break(t.Context(), "job", g.Token(), nil); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errOf(client(t, st, nil).Break(t.Context(), "job", g.Token(), nil)))
 		w.set(nil) // not before: a session frees such a lock as soon as the store answers
-		if _, err := h.TryAcquire(t.Context()); err != nil {
-			t.Error(err)
-		}
+		report(t, errOf(h.TryAcquire(t.Context())))
 	})
 }
 
@@ -208,9 +178,7 @@ func TestBreakDuringARenewalReportsNoAge(t *testing.T) {
 			between := store.Intercept(aged, func(ctx context.Context, op *store.Op, next store.Handler) error {
 				if op.Kind.Write() && renews {
 					renews = false
-					if err := g.Renew(ctx); err != nil {
-						t.Error(err)
-					}
+					report(t, g.Renew(ctx))
 				}
 				return next(ctx, op)
 			})
@@ -228,9 +196,7 @@ func TestBreakDuringSetData(t *testing.T) {
 		g := mustTry(t, client(t, st, nil), "job")
 		between := store.Intercept(st, func(ctx context.Context, op *store.Op, next store.Handler) error {
 			if op.Kind.Write() && len(g.Data()) == 0 {
-				if err := g.SetData(ctx, []byte("new")); err != nil {
-					t.Error(err)
-				}
+				report(t, g.SetData(ctx, []byte("new")))
 			}
 			return next(ctx, op)
 		})
@@ -260,9 +226,7 @@ func TestBreakOfAnUnresolvedClaim(t *testing.T) {
 				}
 				if info, err := breaker.Inspect(t.Context(), "job"); !broke && err == nil {
 					broke = true
-					if _, err := breaker.Break(t.Context(), "job", info.Record.Token, nil); err != nil {
-						t.Error(err)
-					}
+					report(t, errOf(breaker.Break(t.Context(), "job", info.Record.Token, nil)))
 					if givenUp {
 						return drop
 					}

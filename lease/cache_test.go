@@ -1,7 +1,6 @@
 package lease_test
 
 import (
-	"encoding/json"
 	"errors"
 	"strings"
 	"testing"
@@ -18,9 +17,7 @@ import (
 func TestMemoryOfLocalStore(t *testing.T) {
 	open := func() *filestore.Store {
 		st, err := filestore.Open(t.TempDir(), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		t.Cleanup(func() { st.Close() })
 		return st
 	}
@@ -51,21 +48,7 @@ func TestMemoryOfLocalStore(t *testing.T) {
 	}
 	other := open()
 	mustTry(t, client(t, other, &lease.Options{ManualRenewal: true}), "job")
-	value, v, err := other.Get(t.Context(), "lock/job")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var record map[string]any
-	if err := json.Unmarshal(value, &record); err != nil {
-		t.Fatal(err)
-	}
-	record["process"] = "ANOTHER"
-	if value, err = json.Marshal(record); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := other.Put(t.Context(), "lock/job", v, value); err != nil {
-		t.Fatal(err)
-	}
+	edit(t, other, "job", func(rec *lease.Record) { rec.Process = "ANOTHER" })
 	if n := kept(other, lease.Options{}); n != 1 {
 		t.Errorf("%d observations of another's grant, want 1", n)
 	}

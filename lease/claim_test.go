@@ -21,10 +21,7 @@ func TestLostReplyOfAnAcquire(t *testing.T) {
 				c := client(t, w, nil)
 				w.set(nth(1, f))
 				began := time.Now()
-				g, err := c.Acquire(t.Context(), "job", nil)
-				if err != nil {
-					t.Fatal(err)
-				}
+				g := mustAcquire(t, c, "job")
 				if took := time.Since(began); took > time.Second {
 					t.Errorf("it took %v: the client waits for its own grant", took)
 				}
@@ -89,9 +86,7 @@ func TestOwnConflictWhileAnotherHolds(t *testing.T) {
 			if reads(op) && won == nil {
 				// The claim was applied; another client breaks it and takes the lock.
 				rec := wantState(t, b, "job", lease.Held)
-				if _, err := b.Break(t.Context(), "job", rec.Token, &lease.BreakOptions{Immediate: true}); err != nil {
-					t.Error(err)
-				}
+				report(t, errOf(b.Break(t.Context(), "job", rec.Token, &lease.BreakOptions{Immediate: true})))
 				won = mustTry(t, b, "job")
 			}
 			return pass
@@ -99,9 +94,7 @@ func TestOwnConflictWhileAnotherHolds(t *testing.T) {
 		if g, err := a.TryAcquire(t.Context(), "job", nil); !errors.Is(err, lease.ErrHeld) {
 			t.Errorf("TryAcquire = %v, %v; want it held", g, err)
 		}
-		if err := won.Err(); err != nil {
-			t.Error(err)
-		}
+		report(t, won.Err())
 		mustRelease(t, won)
 	})
 }
@@ -114,9 +107,7 @@ func TestShortTriesWinInTheEnd(t *testing.T) {
 	mustTry(t, dead, "job")
 	for began := time.Now(); ; time.Sleep(20 * time.Millisecond) {
 		c, err := lease.New(st, &lease.Options{Cache: memory})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		g, err := c.TryAcquire(t.Context(), "job", nil)
 		if err == nil {
 			if waited := time.Since(began); waited < 500*time.Millisecond {
@@ -141,9 +132,7 @@ func TestCancelTheAcquire(t *testing.T) {
 		a, b := client(t, st, nil), client(t, st, nil)
 		ctx, cancel := context.WithCancel(t.Context())
 		g, err := a.Acquire(ctx, "job", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		cancel()
 		time.Sleep(10 * ttl)
 		if err := g.Err(); err != nil {

@@ -50,9 +50,7 @@ func TestWallClockJumps(t *testing.T) {
 				}
 				if jump < 0 {
 					time.Sleep(5 * time.Minute)
-					if err := g.Err(); err != nil {
-						t.Error(err)
-					}
+					report(t, g.Err())
 				}
 			})
 		})

@@ -35,10 +35,7 @@ func TestAskersLoseNoSession(t *testing.T) {
 				defer cancel()
 				for i := range 10 {
 					name := fmt.Sprint("job", i)
-					g, err := s.Acquire(t.Context(), name, nil)
-					if err != nil {
-						t.Fatal(err)
-					}
+					g := mustAcquire(t, s, name)
 					defer g.Release(t.Context())
 				}
 				for i := range 10 {
@@ -75,24 +72,18 @@ func TestManyAskersLoseNoSession(t *testing.T) {
 		var askers sync.WaitGroup
 		for i := range 40 {
 			g, err := s.Acquire(t.Context(), fmt.Sprint("job", i), nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			guards = append(guards, g)
 		}
 		for _, g := range guards {
 			c := client(t, far, o)
 			askers.Go(func() {
-				if _, err := c.RequestYield(t.Context(), g.Name(), nil); err != nil {
-					t.Error(err)
-				}
+				report(t, errOf(c.RequestYield(t.Context(), g.Name(), nil)))
 			})
 		}
 		askers.Wait()
 		time.Sleep(2 * ttl)
-		if err := s.Err(); err != nil {
-			t.Error(err)
-		}
+		report(t, s.Err())
 		for _, g := range guards {
 			if _, ok := g.YieldRequest(); !ok {
 				t.Errorf("the holder of %s has not read the request to yield", g.Name())
@@ -110,14 +101,8 @@ func TestManyWaitersLoseNoLease(t *testing.T) {
 					bubble(t, func(t *testing.T, st store.Store) {
 						far := polledAt(st, ttl/part)
 						c := client(t, far, &lease.Options{TTL: ttl})
-						h, err := c.Handle("job", &lease.LockOptions{Linger: time.Minute})
-						if err != nil {
-							t.Fatal(err)
-						}
-						g, err := h.Acquire(t.Context())
-						if err != nil {
-							t.Fatal(err)
-						}
+						h := with(t, c, "job", lease.LockOptions{Linger: time.Minute})
+						g := acquired(t, h)
 						ctx, cancel := context.WithTimeout(t.Context(), 10*ttl)
 						defer cancel()
 						var waiters sync.WaitGroup
@@ -131,9 +116,7 @@ func TestManyWaitersLoseNoLease(t *testing.T) {
 							})
 						}
 						waiters.Wait()
-						if err := g.Err(); err != nil {
-							t.Error(err)
-						}
+						report(t, g.Err())
 					})
 				})
 			}
@@ -169,9 +152,7 @@ func TestQueueOfShortWaits(t *testing.T) {
 									}
 									n.Add(1)
 									time.Sleep(100 * time.Millisecond)
-									if err := g.Release(t.Context()); err != nil {
-										t.Error(err)
-									}
+									report(t, g.Release(t.Context()))
 								}
 							})
 						}
@@ -200,9 +181,7 @@ func TestQueueThatWasSlow(t *testing.T) {
 			t.Fatal("two holders")
 		}
 		end()
-		if err := g.Release(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, g.Release(t.Context()))
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan bool)
 		for range 3 {

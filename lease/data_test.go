@@ -41,14 +41,10 @@ func TestDataAtTheLimit(t *testing.T) {
 					return rec
 				}
 				g := mustTry(t, short, longestName())
-				if err := g.SetData(t.Context(), data); err != nil {
-					t.Fatal(err)
-				}
+				must(t, g.SetData(t.Context(), data))
 				for range 100 {
 					time.Sleep(7*time.Second + 123456789)
-					if err := g.Err(); err != nil {
-						t.Fatal(err)
-					}
+					must(t, g.Err())
 				}
 				err := g.SetData(t.Context(), make([]byte, lease.MaxData+1))
 				if !errors.Is(err, store.ErrTooLarge) || store.OutcomeOf(err) != store.NotApplied || !strings.Contains(err.Error(), fmt.Sprint(lease.MaxData)) {
@@ -59,13 +55,9 @@ func TestDataAtTheLimit(t *testing.T) {
 				check(short, lease.Free)
 				g = mustTry(t, long, longestName())
 				check(short, lease.Held)
-				if _, err := short.Break(t.Context(), longestName(), g.Token(), nil); err != nil {
-					t.Fatal(err)
-				}
+				must(t, errOf(short.Break(t.Context(), longestName(), g.Token(), nil)))
 				rec := check(short, lease.Broken)
-				if _, err := short.Break(t.Context(), longestName(), rec.Token, &lease.BreakOptions{Immediate: true}); err != nil {
-					t.Fatal(err)
-				}
+				must(t, errOf(short.Break(t.Context(), longestName(), rec.Token, &lease.BreakOptions{Immediate: true})))
 				last := mustTry(t, client(t, st, &lease.Options{Holder: longestHolder}), longestName())
 				check(short, lease.Held)
 				mustRelease(t, last)
@@ -88,9 +80,7 @@ func TestRecordThatIsFull(t *testing.T) {
 		}
 		rec["data"] = ""
 		value, err := json.Marshal(rec)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		data = bytes.Repeat([]byte("d"), store.MaxValue-len(value))
 		rec["data"] = string(data)
 		if value, err = json.Marshal(rec); err != nil || len(value) != store.MaxValue {
@@ -104,23 +94,14 @@ func TestRecordThatIsFull(t *testing.T) {
 				t.Run(fmt.Sprint(state, unknown, len(holder)), func(t *testing.T) {
 					bothWays(t, func(t *testing.T, st store.Store, client newParty) {
 						value, data := full(t, state, unknown)
-						if _, err := st.Put(t.Context(), "lock/job", "", value); err != nil {
-							t.Fatal(err)
-						}
+						put(t, st, "job", value)
 						c := client(t, st, &lease.Options{Holder: holder})
 						if state == lease.Held {
-							if _, err := c.Break(t.Context(), "job", 9, nil); err != nil {
-								t.Fatal(err)
-							}
+							must(t, errOf(c.Break(t.Context(), "job", 9, nil)))
 						}
-						g, err := c.Acquire(t.Context(), "job", nil)
-						if err != nil {
-							t.Fatal(err)
-						}
+						g := mustAcquire(t, c, "job")
 						time.Sleep(10 * time.Minute)
-						if err := g.Err(); err != nil {
-							t.Fatal(err)
-						}
+						must(t, g.Err())
 						if got := g.Data(); !bytes.Equal(got, data) {
 							t.Errorf("%d bytes of data, of %d", len(got), len(data))
 						}
@@ -143,19 +124,14 @@ func TestRecordThatIsFull(t *testing.T) {
 func TestRecordKeepsUnknownFields(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		value := `{"holdfast":1,"kind":"lease","name":"job","state":"free","token":41,"nonce":"x","ttl_ms":1000,"zone":{"a":[1,2.50]},"\"q":null}`
-		if _, err := st.Put(t.Context(), "lock/job", "", []byte(value)); err != nil {
-			t.Fatal(err)
-		}
+		put(t, st, "job", []byte(value))
 		c := client(t, st, nil)
 		g := mustTry(t, c, "job")
 		mustRelease(t, g)
 		if g.Token() != 42 {
 			t.Errorf("token %d, want 42", g.Token())
 		}
-		got, _, err := st.Get(t.Context(), "lock/job")
-		if err != nil {
-			t.Fatal(err)
-		}
+		got, _ := stored(t, st, "lock/job")
 		for _, want := range []string{`"zone":{"a":[1,2.50]}`, `"\"q":null`} {
 			if !bytes.Contains(got, []byte(want)) {
 				t.Errorf("%s is gone from %s", want, got)

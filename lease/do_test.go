@@ -130,7 +130,7 @@ func TestDoReportsWhatHappened(t *testing.T) {
 					return c.f(r)
 				}, nil)
 				// Before the network is well again: a session would then free its lock.
-				free := wantRecord(t, st).State != lease.Held
+				free := record(t, st, "job").State != lease.Held
 				w.set(nil)
 				for _, want := range c.is {
 					if !errors.Is(err, want) {
@@ -158,15 +158,6 @@ func TestDoReportsWhatHappened(t *testing.T) {
 			})
 		})
 	}
-}
-
-func wantRecord(t *testing.T, st store.Store) lease.Record {
-	t.Helper()
-	info, err := client(t, st, nil).Inspect(t.Context(), "job")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return info.Record
 }
 
 // Without the lock the function does not run: the lock is busy, the wait ends, the store
@@ -242,9 +233,7 @@ func TestDoAfterTheLossLeavesTheNextHolderAlone(t *testing.T) {
 		if !errors.Is(err, lease.ErrLost) || !errors.Is(err, lease.ErrExpired) {
 			t.Errorf("Do: %v", err)
 		}
-		if err := errors.Join(next.Err(), next.Renew(t.Context())); err != nil {
-			t.Error(err)
-		}
+		report(t, errors.Join(next.Err(), next.Renew(t.Context())))
 	})
 }
 
@@ -332,9 +321,7 @@ func TestDoInADo(t *testing.T) {
 				}); err != nil || g.Err() != nil {
 					t.Errorf("the same handle: %v; the guard around it: %v", err, g.Err())
 				}
-				if err := inner.Release(ctx); err != nil {
-					t.Error(err)
-				}
+				report(t, inner.Release(ctx))
 				return other.Do(context.WithoutCancel(ctx), "inner", nothing, nil)
 			}, nil)
 		})

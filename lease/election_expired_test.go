@@ -29,9 +29,7 @@ func TestLeaderThatDiedExpires(t *testing.T) {
 					slow.change(func(c *clocks) { c.jumped = -time.Hour })
 					lease.SetClock(leads, slow.read)
 					e, err := lead(t, leads)
-					if err != nil {
-						t.Fatal(err)
-					}
+					must(t, err)
 					g := mustCampaign(t, e, "value")
 					died := time.Time{}
 					time.AfterFunc(10*ttl, func() {

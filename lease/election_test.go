@@ -17,9 +17,7 @@ import (
 func election(t *testing.T, c *lease.Client, name string) *lease.Election {
 	t.Helper()
 	e, err := c.Election(name, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return e
 }
 
@@ -58,9 +56,7 @@ func observation(l lease.Leader, err error) string {
 func electionIn(t *testing.T, s *lease.Session, name string) *lease.Election {
 	t.Helper()
 	e, err := s.Election(name, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return e
 }
 
@@ -81,9 +77,7 @@ func TestCampaignWritesTheValueWithTheClaim(t *testing.T) {
 			if n := w.requests(); n != 1 {
 				t.Errorf("Leader %d: %d requests, want 1", i, n)
 			}
-			if err := e.Resign(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			must(t, e.Resign(t.Context()))
 			w.requests()
 		}
 		g, err := e.Campaign(t.Context(), nil)
@@ -130,9 +124,7 @@ func TestTwoCampaignsOfACandidate(t *testing.T) {
 			t.Error("two guards of one candidate")
 		}
 		wantLeader(t, c, "job", "second", second.Token())
-		if err := e.Resign(t.Context()); err != nil {
-			t.Error(err)
-		}
+		report(t, e.Resign(t.Context()))
 		wantNoLeader(t, c, "job")
 	})
 }
@@ -186,9 +178,7 @@ func TestValueTooLarge(t *testing.T) {
 		}
 		wantLeader(t, c, "job", "small", g.Token())
 		full := make([]byte, lease.MaxData)
-		if err := e.Proclaim(t.Context(), full); err != nil {
-			t.Error(err)
-		}
+		report(t, e.Proclaim(t.Context(), full))
 		wantLeader(t, c, "job", string(full), g.Token())
 	})
 }
@@ -205,9 +195,7 @@ func TestProclaimOfALeaderAlone(t *testing.T) {
 			t.Errorf("Resign of one that never led: %v", err)
 		}
 		g := mustCampaign(t, e, "first")
-		if err := e.Proclaim(t.Context(), []byte("second")); err != nil {
-			t.Fatal(err)
-		}
+		must(t, e.Proclaim(t.Context(), []byte("second")))
 		wantLeader(t, c, "job", "second", g.Token())
 		breaks(t, st, g)
 		next := mustCampaign(t, election(t, client(t, st, nil), "job"), "of the next")
@@ -220,9 +208,7 @@ func TestProclaimOfALeaderAlone(t *testing.T) {
 		wantLeader(t, c, "job", "of the next", next.Token())
 		mustRelease(t, next)
 		mustCampaign(t, e, "again")
-		if err := e.Resign(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, e.Resign(t.Context()))
 		if err := e.Proclaim(t.Context(), value); !errors.Is(err, lease.ErrReleased) {
 			t.Errorf("after Resign: %v", err)
 		}
@@ -260,17 +246,13 @@ func TestObserveReportsEachChange(t *testing.T) {
 			rest()
 			g := mustCampaign(t, a, "a")
 			rest()
-			if err := a.Proclaim(t.Context(), []byte("a2")); err != nil {
-				t.Error(err)
-			}
+			report(t, a.Proclaim(t.Context(), []byte("a2")))
 			rest()
 			_ = a.Resign(t.Context())
 			rest()
 			next := mustCampaign(t, b, "b")
 			rest()
-			if _, err := c.Break(t.Context(), "job", next.Token(), &lease.BreakOptions{Immediate: true}); err != nil {
-				t.Error(err)
-			}
+			report(t, errOf(c.Break(t.Context(), "job", next.Token(), &lease.BreakOptions{Immediate: true})))
 			rest()
 			last := mustCampaign(t, a, "b") // the same value in another term
 			rest()
@@ -402,9 +384,7 @@ func TestLeaderThatDied(t *testing.T) {
 
 		next := mustCampaign(t, election(t, client(t, p, nil), "job"), "next")
 		wantLeader(t, client(t, p, &lease.Options{NoPresence: true}), "job", "next", next.Token())
-		if _, err := c.Break(t.Context(), "job", next.Token(), nil); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errOf(c.Break(t.Context(), "job", next.Token(), nil)))
 		wantNoLeader(t, c, "job") // although it may not have heard yet
 	})
 }
@@ -421,9 +401,7 @@ func TestLeaderReportsErrors(t *testing.T) {
 		if err := c.Lead(t.Context(), "", nil, nil, nil); !errors.Is(err, store.ErrKey) {
 			t.Error(err)
 		}
-		if _, err := st.Put(t.Context(), "lock/job", "", []byte("not a record")); err != nil {
-			t.Fatal(err)
-		}
+		put(t, st, "job", []byte("not a record"))
 		if _, err := c.Leader(t.Context(), "job"); !errors.Is(err, store.ErrCorrupt) || errors.Is(err, lease.ErrNoLeader) {
 			t.Error(err)
 		}
@@ -463,9 +441,7 @@ func TestLeadCampaignsAgain(t *testing.T) {
 			}
 			last = g.Token()
 			wantLeader(t, client(t, st, nil), "job", "first", last)
-			if err := g.SetData(ctx, []byte("changed")); err != nil {
-				t.Error(err)
-			}
+			report(t, g.SetData(ctx, []byte("changed")))
 			switch len(terms) {
 			case 0: // broken
 				breaks(t, st, g)
@@ -479,9 +455,7 @@ func TestLeadCampaignsAgain(t *testing.T) {
 			case 3: // the record no longer exists
 				for {
 					info, err := client(t, st, nil).Inspect(t.Context(), "job")
-					if err != nil {
-						t.Fatal(err)
-					}
+					must(t, err)
 					if st.Delete(t.Context(), "lock/job", info.Version) == nil {
 						break
 					}
@@ -525,9 +499,7 @@ func TestLeadEnds(t *testing.T) {
 		}, errWork, lease.ErrLost},
 		{"the function tells of the loss of another lock", func(t *testing.T, c *lease.Client, _ context.CancelCauseFunc, _ context.Context, _ *lease.Guard) error {
 			other := mustTry(t, c, "other")
-			if _, err := c.Break(t.Context(), "other", other.Token(), nil); err != nil {
-				t.Error(err)
-			}
+			report(t, errOf(c.Break(t.Context(), "other", other.Token(), nil)))
 			<-other.Context().Done()
 			return other.Err()
 		}, lease.ErrBroken, nil},
@@ -549,9 +521,7 @@ func TestLeadEnds(t *testing.T) {
 		}, nil, nil},
 		{"the context ends, and the leadership is lost", func(t *testing.T, c *lease.Client, cancel context.CancelCauseFunc, ctx context.Context, g *lease.Guard) error {
 			cancel(cause)
-			if _, err := c.Break(t.Context(), "job", g.Token(), nil); err != nil {
-				t.Error(err)
-			}
+			report(t, errOf(c.Break(t.Context(), "job", g.Token(), nil)))
 			<-g.Context().Done()
 			return ctx.Err()
 		}, lease.ErrLost, nil},
@@ -663,12 +633,10 @@ func TestLeaderUnderASession(t *testing.T) {
 		holder.set(nil)
 		s = open(t, owner)
 		g = mustCampaign(t, electionIn(t, s, "job"), "leader")
-		mustTryIn(t, s, "other")
+		mustTry(t, s, "other")
 		holder.set(everything(drop))
 		waiter := client(t, st, nil)
-		if _, err := waiter.Acquire(t.Context(), "other", nil); err != nil {
-			t.Fatal(err)
-		}
+		mustAcquire(t, waiter, "other")
 		wantState(t, waiter, "job", lease.Held)
 		wantNoLeader(t, c, "job")
 
@@ -778,7 +746,7 @@ func TestLeadAfterTheLossOfTheSession(t *testing.T) {
 func TestLeadUnderASessionThatLives(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		s := open(t, client(t, st, nil))
-		other := mustTryIn(t, s, "other")
+		other := mustTry(t, s, "other")
 		terms := 0
 		err := s.Lead(t.Context(), "job", nil, func(ctx context.Context, g *lease.Guard) error {
 			if terms++; terms == 3 {
@@ -887,9 +855,7 @@ func TestFairElection(t *testing.T) {
 				name := fmt.Sprint("candidate ", i)
 				c := client(t, w, &lease.Options{Holder: name})
 				e, err := open(t, c).Election("job", &lease.LockOptions{Fair: true})
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				ctx, cancel := context.WithCancel(t.Context())
 				if i == 3 {
 					time.AfterFunc(30*time.Second, cancel)
@@ -915,9 +881,7 @@ func TestFairElection(t *testing.T) {
 						t.Errorf("the leader is %q, %v, want %q", l.Holder, err, name)
 					}
 					time.Sleep(time.Minute)
-					if err := e.Resign(t.Context()); err != nil {
-						t.Error(err)
-					}
+					report(t, e.Resign(t.Context()))
 				})
 				time.Sleep(time.Second)
 			}
@@ -945,14 +909,10 @@ func TestCandidateBrokenBeforeItsValue(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		fair := lease.LockOptions{Fair: true}
 		a, err := open(t, client(t, st, nil)).Election("job", &fair)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		w := newWire(st)
 		b := open(t, client(t, w, nil))
-		if _, err := a.Campaign(t.Context(), []byte("a")); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errOf(a.Campaign(t.Context(), []byte("a"))))
 		ctx, cancel := context.WithCancel(t.Context())
 		led := make(chan error, 1)
 		ran := make(chan struct{})
@@ -971,15 +931,11 @@ func TestCandidateBrokenBeforeItsValue(t *testing.T) {
 				w.mu.Unlock()
 				_, err := client(t, st, nil).Break(context.Background(), "job", record(t, st, "job").Token, nil)
 				w.mu.Lock()
-				if err != nil {
-					t.Error(err)
-				}
+				report(t, err)
 			}
 			return pass
 		})
-		if err := a.Resign(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, a.Resign(t.Context()))
 		select {
 		case err := <-led:
 			t.Errorf("Lead ended: %v", err)

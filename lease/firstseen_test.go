@@ -33,16 +33,12 @@ func TestShortTriesOfOneClientTakeADeadLock(t *testing.T) {
 	dies := func(o *lease.LockOptions) func(*testing.T, store.Store, *lease.Client) {
 		return func(t *testing.T, _ store.Store, c *lease.Client) {
 			h, err := open(t, c).Handle("job", o)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if _, err := h.Acquire(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
+			acquired(t, h)
 		}
 	}
 	plain := func(t *testing.T, _ store.Store, c *lease.Client) { mustTry(t, c, "job") }
-	with := func(o *lease.LockOptions) func(t *testing.T, c *lease.Client) error {
+	underSession := func(o *lease.LockOptions) func(t *testing.T, c *lease.Client) error {
 		return func(t *testing.T, c *lease.Client) error {
 			s, err := c.OpenSession(t.Context())
 			if err != nil {
@@ -68,28 +64,21 @@ func TestShortTriesOfOneClientTakeADeadLock(t *testing.T) {
 			return c.Do(t.Context(), "job", work, &lease.LockOptions{NoWait: true})
 		}},
 		{"Once that does not wait", func(t *testing.T, _ store.Store, c *lease.Client) {
-			h, err := c.Handle("job", &lease.LockOptions{Period: hourly})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if _, err := h.TryAcquire(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			h := with(t, c, "job", lease.LockOptions{Period: hourly})
+			must(t, errOf(h.TryAcquire(t.Context())))
 		}, func(t *testing.T, c *lease.Client) error {
 			_, err := c.Once(t.Context(), "job", hourly, work, retried)
 			return err
 		}},
 		{"a holder with a request to yield", func(t *testing.T, st store.Store, c *lease.Client) {
 			plain(t, st, c)
-			if _, err := client(t, st, nil).RequestYield(t.Context(), "job", nil); err != nil {
-				t.Fatal(err)
-			}
+			must(t, errOf(client(t, st, nil).RequestYield(t.Context(), "job", nil)))
 		}, try},
 		{"a holder under a session", dies(&lease.LockOptions{}), try},
 		{"a reader", dies(&lease.LockOptions{Shared: true}), try},
-		{"a holder of a slot", dies(&lease.LockOptions{Slots: 1}), with(&lease.LockOptions{Slots: 1})},
-		{"a reader, met by a fair waiter", dies(&lease.LockOptions{Shared: true}), with(&lease.LockOptions{Fair: true})},
-		{"a plain holder, met by a fair waiter", plain, with(&lease.LockOptions{Fair: true})},
+		{"a holder of a slot", dies(&lease.LockOptions{Slots: 1}), underSession(&lease.LockOptions{Slots: 1})},
+		{"a reader, met by a fair waiter", dies(&lease.LockOptions{Shared: true}), underSession(&lease.LockOptions{Fair: true})},
+		{"a plain holder, met by a fair waiter", plain, underSession(&lease.LockOptions{Fair: true})},
 		{"a request to yield that waits", plain, func(t *testing.T, c *lease.Client) error {
 			if _, err := c.RequestYield(brief(t), "job", &lease.YieldOptions{Wait: true}); !errors.Is(err, context.DeadlineExceeded) {
 				return err
@@ -153,9 +142,7 @@ func TestLateReplyWithAnOlderState(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			bubble(t, func(t *testing.T, st store.Store) {
 				dead := client(t, hidden{st}, &lease.Options{ManualRenewal: true})
-				if err := mustTry(t, dead, "job").Release(t.Context()); err != nil {
-					t.Fatal(err)
-				}
+				must(t, mustTry(t, dead, "job").Release(t.Context()))
 				var slow atomic.Bool
 				tries := client(t, store.Intercept(hidden{st}, func(ctx context.Context, op *store.Op, next store.Handler) error {
 					late := op.Kind.Write() == (o != nil) && slow.CompareAndSwap(true, false)

@@ -193,9 +193,7 @@ func TestFrozenDetach(t *testing.T) {
 		d.freeze(0)
 		time.Sleep(12 * time.Second) // a renewal is in flight
 		within(t, "Detach", 2*time.Second+moment, func() {
-			if _, err := g.Detach(t.Context()); err != nil {
-				t.Error(err)
-			}
+			report(t, errOf(g.Detach(t.Context())))
 		})
 	})
 }
@@ -220,9 +218,7 @@ func TestFrozenForLong(t *testing.T) {
 		waiting.Wait()
 		d.thaw()
 		within(t, "Acquire after the thaw", 6*time.Second, func() {
-			if _, err := c.Acquire(t.Context(), "job", nil); err != nil {
-				t.Error(err)
-			}
+			report(t, errOf(c.Acquire(t.Context(), "job", nil)))
 		})
 	})
 }
@@ -317,9 +313,7 @@ func TestRenewalsLeaveRoomInTheQueue(t *testing.T) {
 		}
 		mustRelease(t, g)
 		close(block)
-		if err := c.FlushEvents(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, c.FlushEvents(t.Context()))
 		if delivered[lease.EventRenewed] == 0 || delivered[lease.EventReleased] != 1 {
 			t.Errorf("delivered %v", delivered)
 		}
@@ -358,13 +352,9 @@ func TestSlowHandler(t *testing.T) {
 			mustRelease(t, mustTry(t, c, "again"))
 		}
 		delivered := 0
-		if err := c.FlushEvents(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, c.FlushEvents(t.Context()))
 		mustRelease(t, mustTry(t, c, "again"))
-		if err := c.FlushEvents(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, c.FlushEvents(t.Context()))
 		missed := 0
 		for _, e := range events {
 			delivered++
@@ -385,13 +375,8 @@ func TestClosedClientSendsNothing(t *testing.T) {
 		c := client(t, d, o)
 		held := mustTry(t, holder, "held")
 		g, h := mustTry(t, c, "job"), handle(t, c, "handle")
-		ticket, err := mustTry(t, c, "ticket").Detach(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := c.Close(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		ticket := mustDetach(t, mustTry(t, c, "ticket"))
+		must(t, c.Close(t.Context()))
 		before := d.calls.Load()
 		for name, call := range map[string]func(context.Context) error{
 			"Acquire":           func(ctx context.Context) error { _, err := c.Acquire(ctx, "a", nil); return err },

@@ -22,15 +22,11 @@ func TestGuardContextDuringItsEnd(t *testing.T) {
 	}{
 		{"released", lease.ErrReleased, func(t *testing.T, _ *wire, _ *lease.Session, g *lease.Guard) { mustRelease(t, g) }},
 		{"closed", lease.ErrClosed, func(t *testing.T, _ *wire, s *lease.Session, _ *lease.Guard) {
-			if err := s.Close(t.Context()); err != nil {
-				t.Error(err)
-			}
+			report(t, s.Close(t.Context()))
 		}},
 		{"expired", lease.ErrExpired, func(_ *testing.T, w *wire, _ *lease.Session, _ *lease.Guard) { w.set(everything(drop)) }},
 		{"broken", lease.ErrBroken, func(t *testing.T, w *wire, _ *lease.Session, g *lease.Guard) {
-			if _, err := client(t, w.Store, nil).Break(t.Context(), g.Name(), g.Token(), nil); err != nil {
-				t.Error(err)
-			}
+			report(t, errOf(client(t, w.Store, nil).Break(t.Context(), g.Name(), g.Token(), nil)))
 		}},
 	}
 	for _, e := range ends {
@@ -41,7 +37,7 @@ func TestGuardContextDuringItsEnd(t *testing.T) {
 				var wg sync.WaitGroup
 				var guards []*lease.Guard
 				for i := range 20 {
-					g := mustTryIn(t, s, fmt.Sprintf("job%d", i))
+					g := mustTry(t, s, fmt.Sprintf("job%d", i))
 					guards = append(guards, g)
 					for range 3 {
 						wg.Go(func() {

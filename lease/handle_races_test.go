@@ -44,22 +44,12 @@ func TestHandleContinuousAfterDetach(t *testing.T) {
 		o := &lease.Options{TTL: time.Minute, NoPresence: true, ManualRenewal: true}
 		a, b := client(t, st, o), client(t, st, o)
 		h := handle(t, a, "job")
-		g, err := h.TryAcquire(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		ticket, err := g.Detach(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		g := mustTake(t, h)
+		ticket := mustDetach(t, g)
 		elsewhere, err := b.Attach(t.Context(), ticket)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		mustRelease(t, elsewhere)
-		if g, err = h.TryAcquire(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		g = mustTake(t, h)
 		if g.WasLastHolder() {
 			t.Error("another process went on with the ticket in between")
 		}

@@ -38,10 +38,7 @@ func TestHandleRequests(t *testing.T) {
 					}
 				}
 				h := handle(t, client1, "job")
-				g, err := h.Acquire(t.Context())
-				if err != nil {
-					t.Fatal(err)
-				}
+				g := acquired(t, h)
 				check("a new lock", c.create)
 				wantHeld(t, client2, "job")
 				check("contended", c.contended)
@@ -49,9 +46,7 @@ func TestHandleRequests(t *testing.T) {
 				check("renewal", c.renewal)
 				mustRelease(t, g)
 				check("release", c.release)
-				if g, err = h.Acquire(t.Context()); err != nil {
-					t.Fatal(err)
-				}
+				g = acquired(t, h)
 				check("again by this handle", c.again)
 				mustRelease(t, g)
 				w.requests()
@@ -94,9 +89,7 @@ func TestGoroutinesOfAHandleShareAGrant(t *testing.T) {
 		for i := range guards {
 			wg.Go(func() {
 				g, err := h.Acquire(t.Context())
-				if err != nil {
-					t.Error(err)
-				}
+				report(t, err)
 				guards[i] = g
 			})
 		}
@@ -125,16 +118,10 @@ func TestHandleAcquireDuringItsRelease(t *testing.T) {
 			return next(ctx, op)
 		})
 		h := handle(t, client(t, slow, nil), "job")
-		old, err := h.Acquire(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		old := acquired(t, h)
 		go func() { _ = old.Release(t.Context()) }()
 		synctest.Wait()
-		g, err := h.Acquire(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		g := acquired(t, h)
 		if g.Token() <= old.Token() {
 			t.Errorf("token %d after %d", g.Token(), old.Token())
 		}
@@ -150,20 +137,14 @@ func TestHandleLostGrantIsWaitedOut(t *testing.T) {
 			w := newWire(st)
 			h := handle(t, client(t, w, nil), "job")
 			began := time.Now()
-			old, err := h.Acquire(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			old := acquired(t, h)
 			w.set(everything(drop))
 			<-old.Context().Done()
 			w.set(nil)
 			if released {
 				_ = old.Release(t.Context())
 			}
-			g, err := h.Acquire(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			g := acquired(t, h)
 			if waited := time.Since(began); released != (waited < ttl-time.Millisecond) {
 				t.Errorf("released %v: the next grant came after %v", released, waited)
 			}
@@ -177,26 +158,12 @@ func TestHandleReclaimOwn(t *testing.T) {
 		c := client(t, st, &lease.Options{Holder: "worker-1", ReclaimOwn: true})
 		g := mustTry(t, c, "job")
 		wantHeld(t, c, "job") // the same process never reclaims from itself
-		value, v, err := st.Get(t.Context(), "lock/job")
-		if err != nil {
-			t.Fatal(err)
+		edit(t, st, "job", func(rec *lease.Record) { rec.Process = "an earlier life" })
+		next := mustTry(t, c, "job")
+		if next.Token() <= g.Token() {
+			t.Errorf("token %d after %d", next.Token(), g.Token())
 		}
-		rec, err := lease.Decode("job", value)
-		if err != nil {
-			t.Fatal(err)
-		}
-		token := g.Token()
-		rec.Process = "an earlier life"
-		if value, err = lease.Encode(rec); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := st.Put(t.Context(), "lock/job", v, value); err != nil {
-			t.Fatal(err)
-		}
-		if g = mustTry(t, c, "job"); g.Token() <= token {
-			t.Errorf("token %d after %d", g.Token(), token)
-		}
-		mustRelease(t, g)
+		mustRelease(t, next)
 	})
 }
 
@@ -205,9 +172,7 @@ func TestSetEndsWithTheFirstOfItsLeases(t *testing.T) {
 	bothWays(t, func(t *testing.T, st store.Store, client newParty) {
 		c := client(t, st, nil)
 		set, err := lease.TryAcquireAll(t.Context(), handle(t, c, "x"), handle(t, c, "y"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		breaks(t, st, set.Guard("x"))
 		<-set.Context().Done()
 		if err := context.Cause(set.Context()); !errors.Is(err, lease.ErrBroken) {
@@ -228,25 +193,15 @@ func TestHandleAllLosesOneWhileWaiting(t *testing.T) {
 		go func() {
 			time.Sleep(time.Minute)
 			info, err := b.Inspect(t.Context(), "x")
-			if err != nil {
-				t.Error(err)
-			}
-			if _, err := b.Break(t.Context(), "x", info.Record.Token, &lease.BreakOptions{Immediate: true}); err != nil {
-				t.Error(err)
-			}
+			report(t, err)
+			report(t, errOf(b.Break(t.Context(), "x", info.Record.Token, &lease.BreakOptions{Immediate: true})))
 			time.Sleep(time.Minute)
 			_ = g.Release(t.Context())
 		}()
 		set, err := lease.AcquireAll(t.Context(), handle(t, a, "x"), handle(t, a, "y"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := set.Err(); err != nil {
-			t.Error(err)
-		}
-		if err := set.Release(t.Context()); err != nil {
-			t.Error(err)
-		}
+		must(t, err)
+		report(t, set.Err())
+		report(t, set.Release(t.Context()))
 	})
 }
 
@@ -312,10 +267,7 @@ func TestHandlePresence(t *testing.T) {
 			p.set(store.Dead)
 			close(p.died)
 		}()
-		won, err := b.Acquire(t.Context(), "job", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		won := mustAcquire(t, b, "job")
 		if waited := time.Since(began); waited != 5*time.Second {
 			t.Errorf("taken over after %v", waited)
 		}

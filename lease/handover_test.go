@@ -69,9 +69,7 @@ func turns(t *testing.T, programs int, work, come, span time.Duration, reach fun
 					mu.Lock()
 					ended = time.Now()
 					mu.Unlock()
-					if err := g.Release(context.WithoutCancel(ctx)); err != nil {
-						t.Error(err)
-					}
+					report(t, g.Release(context.WithoutCancel(ctx)))
 				}
 			})
 		}
@@ -185,9 +183,7 @@ func TestHandedToADeadOne(t *testing.T) {
 					bound := expiry + 2*lease.DefaultMaxPoll
 					if breaks {
 						time.Sleep(time.Second)
-						if _, err := client(t, st, nil).Break(t.Context(), "job", record(t, st, "job").Token, &lease.BreakOptions{Immediate: true}); err != nil {
-							t.Fatal(err)
-						}
+						must(t, errOf(client(t, st, nil).Break(t.Context(), "job", record(t, st, "job").Token, &lease.BreakOptions{Immediate: true})))
 						bound = time.Second + time.Millisecond
 						if name == "a store that polls" {
 							bound += lease.DefaultMaxPoll / 2

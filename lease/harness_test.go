@@ -201,9 +201,7 @@ func bubbleFor(t *testing.T, most time.Duration, f func(t *testing.T, st store.S
 func client(t *testing.T, st store.Store, o *lease.Options) *lease.Client {
 	t.Helper()
 	c, err := lease.New(st, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	lease.SetClock(c, bubbleClocks)
 	t.Cleanup(func() {
 		end(c)
@@ -225,13 +223,51 @@ func bubbleClocks() lease.Reading {
 // end closes a client.
 func end(c *lease.Client) { _ = c.Close(context.Background()) }
 
-func handle(t *testing.T, c locker, name string) *lease.Handle {
+// must ends the test on an error. Only the goroutine of the test may call it.
+func must(t *testing.T, err error) {
 	t.Helper()
-	h, err := c.Handle(name, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+// report fails the test on an error. Any goroutine may call it.
+func report(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// errOf returns the error of a call whose other result does not matter.
+func errOf[T any](_ T, err error) error { return err }
+
+func handle(t *testing.T, c locker, name string) *lease.Handle {
+	t.Helper()
+	return with(t, c, name, lease.LockOptions{})
+}
+
+// with returns a handle with options.
+func with(t *testing.T, c locker, name string, o lease.LockOptions) *lease.Handle {
+	t.Helper()
+	h, err := c.Handle(name, &o)
+	must(t, err)
 	return h
+}
+
+func mustAcquire(t *testing.T, c locker, name string) *lease.Guard {
+	t.Helper()
+	return acquired(t, handle(t, c, name))
+}
+
+// acquired waits for the lock of a handle.
+func acquired(t *testing.T, h *lease.Handle) *lease.Guard {
+	t.Helper()
+	g, err := h.Acquire(t.Context())
+	if err != nil {
+		t.Fatalf("Acquire(%q): %v", h.Name(), err)
+	}
+	return g
 }
 
 func mustTry(t *testing.T, c locker, name string) *lease.Guard {

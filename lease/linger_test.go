@@ -18,20 +18,8 @@ type mute struct{ store.Store }
 
 func lingering(t *testing.T, c *lease.Client, d time.Duration) *lease.Handle {
 	t.Helper()
-	h, err := c.Handle("job", &lease.LockOptions{Linger: d})
-	if err != nil {
-		t.Fatal(err)
-	}
+	h := with(t, c, "job", lease.LockOptions{Linger: d})
 	return h
-}
-
-func acquired(t *testing.T, h *lease.Handle) *lease.Guard {
-	t.Helper()
-	g, err := h.Acquire(t.Context())
-	if err != nil {
-		t.Fatalf("Acquire: %v", err)
-	}
-	return g
 }
 
 // Taking a lock 1,000 times costs two requests and the renewals. The control keeps nothing.
@@ -156,9 +144,7 @@ func TestLingerRequestDoesNotReachTheWork(t *testing.T) {
 			token = g.Token()
 			return ctx.Err()
 		})
-		if err != nil {
-			t.Error(err)
-		}
+		report(t, err)
 		// At once, and not when the holder's next renewal conflicts with the request.
 		if info, err := waiter.Inspect(t.Context(), "job"); err != nil || info.Record.State == lease.Held && info.Record.Token == token {
 			t.Errorf("the lock is kept after the work: %+v, %v", info.Record, err)
@@ -206,10 +192,7 @@ func TestLingerWithFaults(t *testing.T) {
 						c := client(t, hs, nil)
 						mustRelease(t, acquired(t, lingering(t, c, 20*time.Minute)))
 						w.set(nth(n, f))
-						g, err := client(t, ws, nil).Acquire(t.Context(), "job", nil)
-						if err != nil {
-							t.Fatal(err)
-						}
+						g := mustAcquire(t, client(t, ws, nil), "job")
 						w.set(nil)
 						wantHeld(t, c, "job")
 						mustRelease(t, g)
@@ -254,18 +237,14 @@ func TestLingerLost(t *testing.T) {
 		h := lingering(t, c, 20*time.Minute)
 		g := acquired(t, h)
 		mustRelease(t, g)
-		if _, err := client(t, st, nil).Break(t.Context(), "job", g.Token(), &lease.BreakOptions{Immediate: true}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errOf(client(t, st, nil).Break(t.Context(), "job", g.Token(), &lease.BreakOptions{Immediate: true})))
 		time.Sleep(ttl)
 		again := acquired(t, h)
 		if again.Token() <= g.Token() || again.Err() != nil {
 			t.Errorf("token %d after %d, %v", again.Token(), g.Token(), again.Err())
 		}
 		mustRelease(t, again)
-		if err := c.Close(t.Context()); err != nil {
-			t.Error(err)
-		}
+		report(t, c.Close(t.Context()))
 		mu.Lock()
 		defer mu.Unlock()
 		if kinds[lease.EventLost] != 0 || kinds[lease.EventAcquired] != 2 {

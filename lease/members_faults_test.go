@@ -20,16 +20,14 @@ func TestQueueBrokenBeforeTheHeadLooks(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			bubble(t, func(t *testing.T, st store.Store) {
 				holder := opened(t, st)
-				g := mustTryIn(t, holder, "job")
+				g := mustTry(t, holder, "job")
 				w := newWire(st)
 				s := open(t, client(t, w, nil))
 				got := make(chan *lease.Guard, 1)
 				h := with(t, s, "job", o)
 				go func() {
 					g, err := h.Acquire(t.Context())
-					if err != nil {
-						t.Error(err)
-					}
+					report(t, err)
 					got <- g
 				}()
 				time.Sleep(time.Second)
@@ -45,12 +43,8 @@ func TestQueueBrokenBeforeTheHeadLooks(t *testing.T) {
 				mustRelease(t, g)
 				c := client(t, st, nil)
 				info, err := c.Inspect(t.Context(), "job")
-				if err != nil {
-					t.Fatal(err)
-				}
-				if _, err := c.Break(t.Context(), "job", info.Record.Token, nil); err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
+				must(t, errOf(c.Break(t.Context(), "job", info.Record.Token, nil)))
 				w.set(nil)
 				select {
 				case g := <-got:
@@ -81,9 +75,7 @@ func TestSharedTryGivenUp(t *testing.T) {
 					} else {
 						guard, err = other.TryAcquire(t.Context(), "job", &lease.LockOptions{Shared: true})
 					}
-					if err != nil {
-						t.Error(err)
-					}
+					report(t, err)
 				}
 				ctx, cancel := context.WithCancel(t.Context())
 				writes := 0
@@ -117,11 +109,9 @@ func TestSharedTryGivenUp(t *testing.T) {
 				}
 				time.Sleep(ttl)
 				third := opened(t, st)
-				mustRelease(t, mustTryIn(t, third, "job"))
+				mustRelease(t, mustTry(t, third, "job"))
 				began := time.Now()
-				if err := s.Close(t.Context()); err != nil {
-					t.Error(err)
-				}
+				report(t, s.Close(t.Context()))
 				if took := time.Since(began); took > time.Second {
 					t.Errorf("Close took %v", took)
 				}

@@ -18,8 +18,6 @@ func TestRememberedStateRefusesNothing(t *testing.T) {
 	if _, err := with(t, process(), "job", lease.LockOptions{Slots: 3}).TryAcquire(t.Context()); !errors.Is(err, lease.ErrSlotCount) {
 		t.Fatal(err)
 	}
-	if _, err := client(t, st, nil).Resize(t.Context(), "job", 3); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errOf(client(t, st, nil).Resize(t.Context(), "job", 3)))
 	mustRelease(t, mustTake(t, with(t, process(), "job", lease.LockOptions{Slots: 3})))
 }

@@ -16,16 +16,6 @@ import (
 	"github.com/holdfast-go/holdfast/store/memstore"
 )
 
-// with returns a handle of a session.
-func with(t *testing.T, s *lease.Session, name string, o lease.LockOptions) *lease.Handle {
-	t.Helper()
-	h, err := s.Handle(name, &o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return h
-}
-
 // opened returns a session of a client of its own.
 func opened(t *testing.T, st store.Store) *lease.Session {
 	t.Helper()
@@ -46,20 +36,6 @@ func wantHeldBy(t *testing.T, h *lease.Handle) {
 	if g, err := h.TryAcquire(t.Context()); !errors.Is(err, lease.ErrHeld) {
 		t.Fatalf("TryAcquire = %v, %v; want ErrHeld", g, err)
 	}
-}
-
-// record reads the record of a lock.
-func record(t *testing.T, st store.Store, name string) lease.Record {
-	t.Helper()
-	value, _, err := st.Get(t.Context(), "lock/"+name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	rec, err := lease.Decode(name, value)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return *rec
 }
 
 // pending is an Acquire that runs in its own goroutine.
@@ -212,10 +188,7 @@ func TestSemaphore(t *testing.T) {
 		}
 		wantHeldBy(t, with(t, s, "job", slot))
 		mustRelease(t, guards[1])
-		h, err := opened(t, st).Handle("job", &lease.LockOptions{Slots: 3})
-		if err != nil {
-			t.Fatal(err)
-		}
+		h := with(t, opened(t, st), "job", lease.LockOptions{Slots: 3})
 		g := mustTake(t, h)
 		if g.Slot() != 2 || tokens[g.Token()] {
 			t.Errorf("slot %d with the token %d", g.Slot(), g.Token())
@@ -298,9 +271,7 @@ func TestResize(t *testing.T) {
 		if waits.err != nil || waits.guard.Slot() != 3 {
 			t.Fatal(waits.err)
 		}
-		if _, err := c.Resize(t.Context(), "job", 1); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errOf(c.Resize(t.Context(), "job", 1)))
 		one := lease.LockOptions{Slots: 1}
 		wantHeldBy(t, with(t, s, "job", one))
 		mustRelease(t, a)
@@ -325,9 +296,7 @@ func TestOneOfSeveralCannotRefuse(t *testing.T) {
 		for name, o := range map[string]lease.LockOptions{"doc": {Shared: true}, "pool": {Slots: 2}} {
 			g := mustTake(t, with(t, opened(t, st), name, o))
 			asker := client(t, st, nil)
-			if _, err := asker.RequestYield(t.Context(), name, nil); err != nil {
-				t.Fatal(err)
-			}
+			must(t, errOf(asker.RequestYield(t.Context(), name, nil)))
 			hears(t, g, ttl)
 			if err := g.RefuseYield(t.Context(), "no"); !errors.Is(err, store.ErrInvalid) {
 				t.Errorf("%s: Refuse = %v; want ErrInvalid", name, err)
@@ -459,16 +428,12 @@ func TestMembersSurviveFaults(t *testing.T) {
 						w.set(script)
 						a := acquiring(t, with(t, second, "job", kind.waiter))
 						time.Sleep(3 * time.Second)
-						if err := g.Release(t.Context()); err != nil {
-							t.Fatal(err)
-						}
+						must(t, g.Release(t.Context()))
 						<-a.done
 						if a.err != nil {
 							t.Fatal(a.err)
 						}
-						if err := a.guard.Err(); err != nil {
-							t.Fatal(err)
-						}
+						must(t, a.guard.Err())
 						if a.took > ttl {
 							t.Errorf("it took %v", a.took)
 						}
@@ -641,12 +606,8 @@ func TestFairBehindAPlainLease(t *testing.T) {
 			time.Sleep(ttl / 2)
 		}
 		time.Sleep(2 * ttl)
-		if err := g.Err(); err != nil {
-			t.Fatal(err)
-		}
-		if err := g.SetData(t.Context(), []byte("kept")); err != nil {
-			t.Fatal(err)
-		}
+		must(t, g.Err())
+		must(t, g.SetData(t.Context(), []byte("kept")))
 		mustRelease(t, g)
 		last := g.Token()
 		for _, a := range waiters {
@@ -687,9 +648,7 @@ func TestUpgradeIsRefused(t *testing.T) {
 		reader := with(t, s, "job", lease.LockOptions{Shared: true})
 		g := mustTake(t, reader)
 		other, err := s.TryAcquire(g.Context(), "other", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		within, cancel := context.WithCancel(g.Context())
 		defer cancel()
 		for name, ctx := range map[string]context.Context{"the guard's": g.Context(), "one made of it": within, "of a lock taken with it": other.Context()} {
@@ -735,12 +694,8 @@ func TestFullLock(t *testing.T) {
 			rec.Holders = append(rec.Holders, lease.Member{Grant: fmt.Sprintf("S%d.0", i), TTL: lease.MaxTTL, Mode: lease.ModeShared, Token: 1})
 		}
 		value, err := lease.Encode(rec)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := st.Put(t.Context(), "lock/job", "", value); err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
+		put(t, st, "job", value)
 		s := opened(t, st)
 		for _, o := range []lease.LockOptions{{Shared: true}, {Fair: true}} {
 			if g, err := with(t, s, "job", o).Acquire(t.Context()); !errors.Is(err, lease.ErrFull) {
@@ -881,9 +836,7 @@ func TestRequestToReaders(t *testing.T) {
 			t.Errorf("%+v, %v", asked, ok)
 		}
 		mustRelease(t, g)
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
+		report(t, <-done)
 	})
 }
 

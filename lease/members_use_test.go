@@ -90,9 +90,7 @@ func TestAllOfMembers(t *testing.T) {
 		}
 		a, b := opened(t, st), opened(t, st)
 		set, err := lease.AcquireAll(t.Context(), handles(a)...)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if slot := set.Guard("pool").Slot(); slot != 1 || set.Guard("table").Token() == 0 {
 			t.Errorf("slot %d, %v", slot, set.Guards())
 		}
@@ -108,26 +106,20 @@ func TestAllOfMembers(t *testing.T) {
 		waiting := make(chan *lease.GuardSet)
 		go func() {
 			set, err := lease.AcquireAll(t.Context(), handles(b)...)
-			if err != nil {
-				t.Error(err)
-			}
+			report(t, err)
 			waiting <- set
 		}()
 		synctest.Wait()
 		if rec := record(t, st, "pool"); len(rec.Holders) != 2 {
 			t.Errorf("%d slots are held; want 2", len(rec.Holders))
 		}
-		if err := set.Release(t.Context()); err != nil {
-			t.Error(err)
-		}
+		report(t, set.Release(t.Context()))
 		set = <-waiting
 		if set.Err() != nil || set.Guard("pool").Slot() != 2 {
 			t.Errorf("%v, slot %d", set.Err(), set.Guard("pool").Slot())
 		}
 		// When the session is lost, so is the set, whatever it holds.
-		if err := b.Close(t.Context()); err != nil {
-			t.Error(err)
-		}
+		report(t, b.Close(t.Context()))
 		if !errors.Is(set.Err(), lease.ErrClosed) || set.Context().Err() == nil {
 			t.Errorf("a set under a closed session: %v", set.Err())
 		}

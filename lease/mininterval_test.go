@@ -61,16 +61,9 @@ func TestAtLeastHoldsForItsOwnClient(t *testing.T) {
 		began := time.Now()
 		c := client(t, st, &lease.Options{MinInterval: time.Hour, ManualRenewal: true})
 		g := mustTry(t, c, "job")
-		if err := g.Renew(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		ticket, err := g.Detach(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := client(t, st, nil).ReleaseTicket(t.Context(), ticket); err != nil {
-			t.Fatal(err)
-		}
+		must(t, g.Renew(t.Context()))
+		ticket := mustDetach(t, g)
+		must(t, client(t, st, nil).ReleaseTicket(t.Context(), ticket))
 		if _, err := c.TryAcquire(t.Context(), "job", nil); !errors.Is(err, lease.ErrHeld) {
 			t.Errorf("a try at once: %v", err)
 		}

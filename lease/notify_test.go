@@ -21,9 +21,9 @@ func TestRequestUnderASession(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		w := newWire(st)
 		s := open(t, client(t, w, nil))
-		g := mustTryIn(t, s, "job")
+		g := mustTry(t, s, "job")
 		for i := range 20 {
-			mustTryIn(t, s, fmt.Sprint("other", i))
+			mustTry(t, s, fmt.Sprint("other", i))
 		}
 		asks := newWire(st)
 		asker := client(t, asks, &lease.Options{Holder: "bob"})
@@ -43,17 +43,13 @@ func TestRequestUnderASession(t *testing.T) {
 		if g.Err() != nil || s.Err() != nil {
 			t.Fatal(g.Err(), s.Err())
 		}
-		if err := g.RefuseYield(t.Context(), "no"); err != nil {
-			t.Fatal(err)
-		}
+		must(t, g.RefuseYield(t.Context(), "no"))
 		if asked, err := asker.RequestYield(t.Context(), "job", &lease.YieldOptions{Wait: true}); !errors.Is(err, lease.ErrYieldRefused) || asked.RefusalReason != "no" {
 			t.Errorf("RequestYield = %+v, %v", asked, err)
 		}
 		mustRelease(t, g)
 		wantState(t, asker, "job", lease.Free)
-		if err := s.Close(t.Context()); err != nil {
-			t.Error(err)
-		}
+		report(t, s.Close(t.Context()))
 	})
 }
 
@@ -99,12 +95,10 @@ func TestBreakUnderASession(t *testing.T) {
 	for _, releases := range []bool{true, false} {
 		bubble(t, func(t *testing.T, st store.Store) {
 			s := open(t, client(t, st, nil))
-			g, other := mustTryIn(t, s, "job"), mustTryIn(t, s, "other")
+			g, other := mustTry(t, s, "job"), mustTry(t, s, "other")
 			c := client(t, st, nil)
 			began := time.Now()
-			if _, err := c.Break(t.Context(), "job", g.Token(), nil); err != nil {
-				t.Fatal(err)
-			}
+			must(t, errOf(c.Break(t.Context(), "job", g.Token(), nil)))
 			wantHeld(t, c, "job")
 			<-g.Context().Done()
 			wantLost(t, g, lease.ErrBroken)
@@ -141,13 +135,11 @@ func TestBreakDuringARequestUnderASession(t *testing.T) {
 			// The first write conflicts with the request.
 			if token.Load() != 0 && op.Kind.Write() && op.Key != "lock/job" && writes.Add(1) == 2 {
 				time.Sleep(time.Second)
-				if _, err := other.Break(ctx, "job", token.Load(), nil); err != nil {
-					t.Error(err)
-				}
+				report(t, errOf(other.Break(ctx, "job", token.Load(), nil)))
 			}
 			return next(ctx, op)
 		}), nil))
-		g := mustTryIn(t, s, "job")
+		g := mustTry(t, s, "job")
 		mustAsk(t, other, "")
 		token.Store(g.Token())
 		select {
@@ -164,7 +156,7 @@ func TestBreakDuringARequestUnderASession(t *testing.T) {
 func TestBreakerThatDies(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		s := open(t, client(t, st, nil))
-		g := mustTryIn(t, s, "job")
+		g := mustTry(t, s, "job")
 		w := newWire(st)
 		w.set(func(op *store.Op) fault {
 			if op.Kind.Write() && op.Key == sessionKey(s) {
@@ -177,9 +169,7 @@ func TestBreakerThatDies(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), ttl)
 		defer cancel()
 		next, err := client(t, st, nil).Acquire(ctx, "job", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		wantLost(t, g, lease.ErrBroken)
 		if s.Err() != nil {
 			t.Error(s.Err())
@@ -199,7 +189,7 @@ func TestNotifyWithLostReplies(t *testing.T) {
 					bubble(t, func(t *testing.T, st store.Store) {
 						w, aw := newWire(st), newWire(st)
 						s := open(t, client(t, w, nil))
-						g := mustTryIn(t, s, "job")
+						g := mustTry(t, s, "job")
 						aw.set(nth(2, asker)) // the notification
 						w.set(nth(n, holder))
 						_, err := client(t, aw, nil).RequestYield(t.Context(), "job", nil)
@@ -218,9 +208,7 @@ func TestNotifyWithLostReplies(t *testing.T) {
 						w.after.Wait()
 						aw.after.Wait()
 						mustRelease(t, g)
-						if err := s.Close(t.Context()); err != nil {
-							t.Error(err)
-						}
+						report(t, s.Close(t.Context()))
 					})
 				})
 			}
@@ -233,7 +221,7 @@ func TestAttendAgain(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		w := newWire(st)
 		s := open(t, client(t, w, nil))
-		g := mustTryIn(t, s, "job")
+		g := mustTry(t, s, "job")
 		mustAsk(t, client(t, st, nil), "")
 		w.set(func(op *store.Op) fault {
 			if op.Key == "lock/job" {
@@ -279,9 +267,7 @@ func TestRequestToAClaimUnderASession(t *testing.T) {
 					case op.Kind.Write():
 						asked.Store(true)
 						for i := range test.others {
-							if _, err := asker.RequestYield(ctx, fmt.Sprint("other", i), nil); err != nil {
-								t.Error(err)
-							}
+							report(t, errOf(asker.RequestYield(ctx, fmt.Sprint("other", i), nil)))
 						}
 						mustAsk(t, asker, "")
 						time.Sleep(reply)
@@ -290,9 +276,9 @@ func TestRequestToAClaimUnderASession(t *testing.T) {
 				})
 				s := open(t, client(t, slow, nil))
 				for i := range test.others {
-					mustTryIn(t, s, fmt.Sprint("other", i))
+					mustTry(t, s, fmt.Sprint("other", i))
 				}
-				hears(t, mustTryIn(t, s, "job"), ttl)
+				hears(t, mustTry(t, s, "job"), ttl)
 			})
 		})
 	}
@@ -306,24 +292,20 @@ func TestRequestToASessionThatWaits(t *testing.T) {
 				held := mustTake(t, with(t, opened(t, st), "queue", lease.LockOptions{Fair: true}))
 				w := newWire(st)
 				s := open(t, client(t, w, nil))
-				guards := []*lease.Guard{mustTryIn(t, s, "job")}
+				guards := []*lease.Guard{mustTry(t, s, "job")}
 				for i := range others {
-					guards = append(guards, mustTryIn(t, s, fmt.Sprint("other", i)))
+					guards = append(guards, mustTry(t, s, fmt.Sprint("other", i)))
 				}
 				waits := make(chan *lease.Guard)
 				go func() {
 					g, err := with(t, s, "queue", lease.LockOptions{Fair: true}).Acquire(t.Context())
-					if err != nil {
-						t.Error(err)
-					}
+					report(t, err)
 					waits <- g
 				}()
 				synctest.Wait()
 				asker := client(t, st, nil)
 				for _, g := range guards {
-					if _, err := asker.RequestYield(t.Context(), g.Name(), nil); err != nil {
-						t.Fatal(err)
-					}
+					must(t, errOf(asker.RequestYield(t.Context(), g.Name(), nil)))
 				}
 				for _, g := range guards {
 					hears(t, g, ttl/2)
@@ -353,11 +335,9 @@ func TestRequestsToManyLocksOfASession(t *testing.T) {
 		var guards []*lease.Guard
 		asker := client(t, st, nil)
 		for i := range 150 {
-			g := mustTryIn(t, s, fmt.Sprint("job", i))
+			g := mustTry(t, s, fmt.Sprint("job", i))
 			guards = append(guards, g)
-			if _, err := asker.RequestYield(t.Context(), g.Name(), nil); err != nil {
-				t.Fatal(err)
-			}
+			must(t, errOf(asker.RequestYield(t.Context(), g.Name(), nil)))
 		}
 		if info, err := asker.InspectSession(t.Context(), s.ID()); err != nil || strings.Join(info.Record.LocksToCheck, " ") != "*" {
 			t.Errorf("the session checks %v, %v", info.Record.LocksToCheck, err)
@@ -377,9 +357,9 @@ func TestNotificationsDelayNoTakeover(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		s := open(t, client(t, st, &lease.Options{ManualRenewal: true}))
 		for i := range 50 {
-			mustTryIn(t, s, fmt.Sprint("other", i))
+			mustTry(t, s, fmt.Sprint("other", i))
 		}
-		mustTryIn(t, s, "job")
+		mustTry(t, s, "job")
 		ctx, cancel := context.WithTimeout(t.Context(), 5*ttl)
 		defer cancel()
 		var wg sync.WaitGroup
@@ -411,7 +391,7 @@ func TestNotificationsDelayNoTakeover(t *testing.T) {
 // it writes only the request and the notification.
 func TestRequestWaitsForADeadSession(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
-		mustTryIn(t, open(t, client(t, st, &lease.Options{ManualRenewal: true})), "job")
+		mustTry(t, open(t, client(t, st, &lease.Options{ManualRenewal: true})), "job")
 		w := newWire(st)
 		writes := 0
 		w.set(func(op *store.Op) fault {
@@ -439,10 +419,7 @@ func TestLingerUnderASession(t *testing.T) {
 				st = mute{st}
 			}
 			s := open(t, client(t, st, nil))
-			h, err := s.Handle("job", &lease.LockOptions{Linger: 20 * time.Minute})
-			if err != nil {
-				t.Fatal(err)
-			}
+			h := with(t, s, "job", lease.LockOptions{Linger: 20 * time.Minute})
 			for range 3 {
 				mustRelease(t, acquired(t, h))
 			}
@@ -452,9 +429,7 @@ func TestLingerUnderASession(t *testing.T) {
 				t.Errorf("it waited for %v, want at most %v", took, most)
 			}
 			mustRelease(t, acquired(t, h))
-			if err := s.Close(t.Context()); err != nil {
-				t.Error(err)
-			}
+			report(t, s.Close(t.Context()))
 			mustRelease(t, mustTry(t, waiter, "job"))
 		})
 	}

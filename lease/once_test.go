@@ -67,7 +67,7 @@ func TestOnce(t *testing.T) {
 		for day := range 3 {
 			began := time.Now()
 			first := mustOnce(t, a, func(ctx context.Context, g *lease.Guard) error {
-				running := wantRecord(t, st).Run
+				running := record(t, st, "job").Run
 				if running == nil || running.Outcome != lease.RunRunning || !running.Began.Equal(began) || !running.Ended.IsZero() {
 					t.Errorf("the record of a run in progress: %+v", running)
 				}
@@ -83,7 +83,7 @@ func TestOnce(t *testing.T) {
 				t.Errorf("day %d: %d requests to find that it ran already, want 1", day, n)
 			}
 			wantOutcome(t, second, false, lease.RunDone, 1)
-			run := wantRecord(t, st).Run
+			run := record(t, st, "job").Run
 			_, end := daily.At(began)
 			if run == nil || !run.Began.Equal(began) || !run.Ended.Equal(began.Add(5*time.Second)) || !run.PeriodEnd.Equal(end) ||
 				run.Holder != "a" || run.Period != "day" || run.Grant != first.Last.Grant || run.Grant != second.Last.Grant {
@@ -190,9 +190,7 @@ func TestOnceWhileItRuns(t *testing.T) {
 			time.Sleep(10 * ttl)
 			return nil
 		}, nil), true, lease.RunDone, 1)
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
+		report(t, <-done)
 		wantOutcome(t, waited, false, lease.RunDone, 1)
 		// Of the lock as such nothing is left but the record.
 		mustRelease(t, mustTry(t, b, "job"))
@@ -311,7 +309,7 @@ func TestOnceThatIsGivenUp(t *testing.T) {
 			t.Errorf("Once: %v", err)
 		}
 		w.after.Wait()
-		if run := wantRecord(t, st).Run; run == nil || run.Outcome != lease.RunDone || run.Holder != "before" {
+		if run := record(t, st, "job").Run; run == nil || run.Outcome != lease.RunDone || run.Holder != "before" {
 			t.Errorf("the run before: %+v", run)
 		}
 		wantOutcome(t, mustOnce(t, client(t, st, nil), succeeds, nil), true, lease.RunDone, 1)
@@ -388,10 +386,8 @@ func TestOnceWithClocksThatJump(t *testing.T) {
 				!strings.Contains(err.Error(), "fast") || r.Last.Holder != "fast" || !store.Permanent(err) || store.OutcomeOf(err) != store.NotApplied {
 				t.Errorf("%v ahead: %+v, %v", ahead, r, err)
 			}
-			rec := wantRecord(t, st)
-			if _, err := ok.Break(t.Context(), "job", rec.Token, nil); err != nil {
-				t.Fatal(err)
-			}
+			rec := record(t, st, "job")
+			must(t, errOf(ok.Break(t.Context(), "job", rec.Token, nil)))
 			wantOutcome(t, mustOnce(t, ok, succeeds, nil), true, lease.RunDone, 1)
 			wantOutcome(t, mustOnce(t, ok, succeeds, nil), false, lease.RunDone, 1)
 		})
@@ -406,7 +402,7 @@ func TestOnceAtTheBoundary(t *testing.T) {
 		w := newWire(st)
 		w.set(nth(1, hang)) // for half a TTL
 		wantOutcome(t, mustOnce(t, client(t, w, nil), succeeds, nil), true, lease.RunDone, 1)
-		run := wantRecord(t, st).Run
+		run := record(t, st, "job").Run
 		if start, _ := daily.At(time.Now()); !run.Began.Before(start) || !run.Ended.After(start) {
 			t.Errorf("%+v", run)
 		}
@@ -475,7 +471,7 @@ func TestOnceReportsTheOutcome(t *testing.T) {
 				if !r.Ran || err == nil || c.is != nil && !errors.Is(err, c.is) {
 					t.Errorf("Once: %+v, %v", r, err)
 				}
-				run := wantRecord(t, st).Run
+				run := record(t, st, "job").Run
 				if run == nil || run.Outcome != c.outcome || run.Error != c.text || run.Ended.IsZero() != (c.outcome == lease.RunDied) {
 					t.Errorf("the record tells %+v", run)
 				}
@@ -487,7 +483,7 @@ func TestOnceReportsTheOutcome(t *testing.T) {
 			defer func() { _ = recover() }()
 			_, _ = client(t, st, nil).Once(t.Context(), "job", daily, func(context.Context, *lease.Guard) error { panic("no") }, nil)
 		}()
-		if run := wantRecord(t, st).Run; run == nil || run.Outcome != lease.RunFailed || !strings.Contains(run.Error, "panic") {
+		if run := record(t, st, "job").Run; run == nil || run.Outcome != lease.RunFailed || !strings.Contains(run.Error, "panic") {
 			t.Errorf("after a panic: %+v", run)
 		}
 	})
@@ -499,14 +495,14 @@ func TestOnceThatWasNotDone(t *testing.T) {
 		c := client(t, st, nil)
 		for range 2 {
 			r := mustOnce(t, c, func(_ context.Context, g *lease.Guard) error { g.AllowRerun(); return nil }, nil)
-			if !r.Ran || r.Last.Outcome != "" || wantRecord(t, st).Run != nil {
-				t.Errorf("%+v; the record tells %+v", r, wantRecord(t, st).Run)
+			if !r.Ran || r.Last.Outcome != "" || record(t, st, "job").Run != nil {
+				t.Errorf("%+v; the record tells %+v", r, record(t, st, "job").Run)
 			}
 		}
 		wantOutcome(t, mustOnce(t, c, succeeds, nil), true, lease.RunDone, 1)
 		sleepUntil(time.Hour)
 		_ = mustOnce(t, c, func(_ context.Context, g *lease.Guard) error { g.AllowRerun(); return nil }, nil)
-		if run := wantRecord(t, st).Run; run == nil || run.Outcome != lease.RunDone {
+		if run := record(t, st, "job").Run; run == nil || run.Outcome != lease.RunDone {
 			t.Errorf("the run before: %+v", run)
 		}
 	})
@@ -518,28 +514,18 @@ func TestRunOutlivesOtherGrants(t *testing.T) {
 	bubbleFor(t, ages, func(t *testing.T, st store.Store) {
 		monthly := lease.Monthly(nil)
 		o := &lease.LockOptions{Retries: 1}
-		h, err := client(t, st, &lease.Options{ManualRenewal: true, Holder: "dead"}).Handle("job", &lease.LockOptions{Period: monthly, Retries: o.Retries})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := h.Acquire(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		h := with(t, client(t, st, &lease.Options{ManualRenewal: true, Holder: "dead"}), "job", lease.LockOptions{Period: monthly, Retries: o.Retries})
+		acquired(t, h)
 		c := client(t, st, nil)
-		g, err := c.Acquire(t.Context(), "job", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		g := mustAcquire(t, c, "job")
 		for _, end := range []func(){func() {}, func() { mustRelease(t, g) }} {
 			end()
-			if run := wantRecord(t, st).Run; run == nil || run.Outcome != lease.RunDied || run.Holder != "dead" {
+			if run := record(t, st, "job").Run; run == nil || run.Outcome != lease.RunDied || run.Holder != "dead" {
 				t.Errorf("the run: %+v", run)
 			}
 		}
 		r, err := c.Once(t.Context(), "job", monthly, succeeds, o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		wantOutcome(t, r, true, lease.RunDone, 2)
 		collect := &lease.SweepOptions{OlderThan: time.Hour}
 		time.Sleep(5 * 24 * time.Hour)
@@ -562,11 +548,11 @@ func TestBreakTakesTheRunBack(t *testing.T) {
 		if !errors.Is(err, lease.ErrBroken) || !r.Ran {
 			t.Errorf("%+v, %v", r, err)
 		}
-		if run := wantRecord(t, st).Run; run == nil || !run.RerunAllowed {
+		if run := record(t, st, "job").Run; run == nil || !run.RerunAllowed {
 			t.Errorf("the run: %+v", run)
 		}
 		wantOutcome(t, mustOnce(t, c, succeeds, nil), true, lease.RunDone, 1)
-		rec := wantRecord(t, st)
+		rec := record(t, st, "job")
 		broken, err := c.Break(t.Context(), "job", rec.Token, nil)
 		if err != nil || broken.State != lease.Free || !broken.Run.RerunAllowed {
 			t.Errorf("a break of what is over: %+v, %v", broken, err)
@@ -583,10 +569,7 @@ func TestRunInTheRecord(t *testing.T) {
 	bubbleFor(t, ages, func(t *testing.T, st store.Store) {
 		c := client(t, st, nil)
 		mustOnce(t, c, succeeds, nil)
-		value, v, err := st.Get(t.Context(), "lock/job")
-		if err != nil {
-			t.Fatal(err)
-		}
+		value, _ := stored(t, st, "lock/job")
 		for old, bad := range map[string]string{
 			`"run":{`:             `"run":7,"other":{`,
 			`"outcome":"done"`:    `"outcome":"skipped"`,
@@ -600,19 +583,15 @@ func TestRunInTheRecord(t *testing.T) {
 			if text == string(value) {
 				t.Fatalf("%s is not in %s", old, value)
 			}
-			if v, err = st.Put(t.Context(), "lock/job", v, []byte(text)); err != nil {
-				t.Fatal(err)
-			}
+			put(t, st, "job", []byte(text))
 			if r, err := c.Once(t.Context(), "job", daily, succeeds, nil); r.Ran || !errors.Is(err, store.ErrCorrupt) {
 				t.Errorf("%s: %+v, %v", bad, r, err)
 			}
 		}
 		text := strings.Replace(string(value), `"tries":1`, `"tries":1,"later":[1,2]`, 1)
-		if _, err = st.Put(t.Context(), "lock/job", v, []byte(text)); err != nil {
-			t.Fatal(err)
-		}
+		put(t, st, "job", []byte(text))
 		mustRelease(t, mustTry(t, c, "job"))
-		if value, _, _ := st.Get(t.Context(), "lock/job"); !strings.Contains(string(value), `"later":[1,2]`) {
+		if value, _ := stored(t, st, "lock/job"); !strings.Contains(string(value), `"later":[1,2]`) {
 			t.Errorf("the field is gone: %s", value)
 		}
 	})
@@ -624,27 +603,20 @@ func TestAllTakesBackWhatWasNotBegun(t *testing.T) {
 	bubbleFor(t, ages, func(t *testing.T, st store.Store) {
 		g := mustTry(t, client(t, st, nil), "other")
 		c := client(t, st, &lease.Options{MinInterval: time.Hour})
-		h, err := c.Handle("job", &lease.LockOptions{Period: daily})
-		if err != nil {
-			t.Fatal(err)
-		}
+		h := with(t, c, "job", lease.LockOptions{Period: daily})
 		if _, err := lease.TryAcquireAll(t.Context(), h, handle(t, c, "other")); !errors.Is(err, lease.ErrHeld) {
 			t.Errorf("TryAcquireAll: %v", err)
 		}
-		if rec := wantRecord(t, st); rec.Run != nil || !rec.NotBefore.IsZero() || rec.State != lease.Free {
+		if rec := record(t, st, "job"); rec.Run != nil || !rec.NotBefore.IsZero() || rec.State != lease.Free {
 			t.Errorf("the record: %+v", rec)
 		}
 		mustRelease(t, g)
 		set, err := lease.TryAcquireAll(t.Context(), h, handle(t, c, "other"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for _, g := range set.Guards() {
 			g.SetRunResult(nil)
 		}
-		if err := set.Release(t.Context()); err != nil {
-			t.Error(err)
-		}
+		report(t, set.Release(t.Context()))
 		if _, err := h.TryAcquire(t.Context()); !errors.Is(err, lease.ErrAlreadyRan) || errors.Is(err, lease.ErrHeld) {
 			t.Errorf("TryAcquire: %v", err)
 		}
@@ -660,9 +632,7 @@ func TestOnceWithDifferentPeriods(t *testing.T) {
 		ran := []bool{}
 		for _, p := range []lease.Period{lease.Every(time.Hour), daily, lease.Every(time.Hour), lease.Monthly(nil)} {
 			r, err := c.Once(t.Context(), "job", p, succeeds, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			ran = append(ran, r.Ran)
 		}
 		if want := []bool{true, false, false, false}; !slices.Equal(ran, want) {
@@ -679,15 +649,9 @@ func TestOnceWithDifferentPeriods(t *testing.T) {
 // last: an operator may have taken the run back.
 func TestOnceRestsOnALook(t *testing.T) {
 	bubbleFor(t, ages, func(t *testing.T, st store.Store) {
-		h, err := client(t, st, nil).Handle("job", &lease.LockOptions{Period: daily})
-		if err != nil {
-			t.Fatal(err)
-		}
+		h := with(t, client(t, st, nil), "job", lease.LockOptions{Period: daily})
 		for range 2 {
-			g, err := h.TryAcquire(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			g := mustTake(t, h)
 			g.SetRunResult(nil)
 			mustRelease(t, g)
 			for what, acquire := range map[string]func(context.Context) (*lease.Guard, error){"Acquire": h.Acquire, "TryAcquire": h.TryAcquire} {
@@ -695,9 +659,7 @@ func TestOnceRestsOnALook(t *testing.T) {
 					t.Errorf("%s: %v", what, err)
 				}
 			}
-			if _, err := client(t, st, nil).Break(t.Context(), "job", g.Token(), nil); err != nil {
-				t.Fatal(err)
-			}
+			must(t, errOf(client(t, st, nil).Break(t.Context(), "job", g.Token(), nil)))
 		}
 	})
 }
@@ -707,13 +669,8 @@ func TestOnceRestsOnALook(t *testing.T) {
 func TestOnceTrustsNoUncommittedState(t *testing.T) {
 	bubbleFor(t, ages, func(t *testing.T, st store.Store) {
 		mustOnce(t, client(t, st, nil), succeeds, nil)
-		value, version, err := st.Get(t.Context(), "lock/job")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := client(t, st, nil).Break(t.Context(), "job", wantRecord(t, st).Token, nil); err != nil {
-			t.Fatal(err)
-		}
+		value, version := stored(t, st, "lock/job")
+		must(t, errOf(client(t, st, nil).Break(t.Context(), "job", record(t, st, "job").Token, nil)))
 		p := &peeking{delayed: delayed{st}, value: value, version: version}
 		wantOutcome(t, mustOnce(t, client(t, p, nil), succeeds, nil), true, lease.RunDone, 1)
 		if !p.peeked {
@@ -743,27 +700,14 @@ func TestOnceInAnotherProcess(t *testing.T) {
 	for _, again := range []bool{false, true} {
 		bubbleFor(t, ages, func(t *testing.T, st store.Store) {
 			o := &lease.Options{NoPresence: true, TTL: ttl}
-			h, err := client(t, st, o).Handle("job", &lease.LockOptions{Period: daily})
-			if err != nil {
-				t.Fatal(err)
-			}
-			g, err := h.TryAcquire(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
-			ticket, err := g.Detach(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
-			if g, err = client(t, st, o).Attach(t.Context(), ticket); err != nil {
-				t.Fatal(err)
-			}
+			ticket := mustDetach(t, mustTake(t, with(t, client(t, st, o), "job", lease.LockOptions{Period: daily})))
+			g := mustAttach(t, client(t, st, o), ticket)
 			g.SetRunResult(nil)
 			if again {
 				g.AllowRerun()
 			}
 			mustRelease(t, g)
-			if run := wantRecord(t, st).Run; run == nil || run.Outcome != lease.RunDone || run.RerunAllowed != again {
+			if run := record(t, st, "job").Run; run == nil || run.Outcome != lease.RunDone || run.RerunAllowed != again {
 				t.Errorf("the record tells %+v", run)
 			}
 			wantOutcome(t, mustOnce(t, client(t, st, nil), succeeds, nil), again, lease.RunDone, 1)
@@ -877,7 +821,7 @@ func (c *campaign) machine(random *rand.Rand) {
 
 // begins notes a run that begins.
 func (c *campaign) begins(g *lease.Guard) bool {
-	run := wantRecord(c.t, c.st).Run
+	run := record(c.t, c.st, "job").Run
 	if g.Err() != nil {
 		return false
 	}
@@ -920,7 +864,7 @@ func (c *campaign) hears(r lease.OnceResult, err error, random *rand.Rand) {
 	if !ahead || random.IntN(4) != 0 {
 		return
 	}
-	rec := wantRecord(c.t, c.st)
+	rec := record(c.t, c.st, "job")
 	if rec.State != lease.Free {
 		return
 	}

@@ -53,13 +53,9 @@ func handOver(t *testing.T, from time.Duration) (perHour float64, median time.Du
 		}
 		write := func(name string, state lease.State, prev store.Version) store.Version {
 			value, err := lease.Encode(&lease.Record{Name: name, State: state, Token: 1, Grant: name, Nonce: name, TTL: time.Hour})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			v, err := st.Put(t.Context(), "lock/"+name, prev, value)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			return v
 		}
 		var all sync.WaitGroup
@@ -164,9 +160,7 @@ func greedy(t *testing.T, ctx context.Context, h *lease.Handle, work time.Durati
 		}
 		grants++
 		time.Sleep(work)
-		if err := g.Release(t.Context()); err != nil {
-			t.Error(err)
-		}
+		report(t, g.Release(t.Context()))
 	}
 }
 

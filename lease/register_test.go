@@ -17,9 +17,7 @@ import (
 func below(t *testing.T, st store.Store, prefix string) store.Store {
 	t.Helper()
 	p, err := store.Prefix(st, prefix)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return p
 }
 
@@ -77,12 +75,8 @@ func TestAllOfOneLockTwice(t *testing.T) {
 		}
 		h := handle(t, c, "twice")
 		set, err := lease.AcquireAll(t.Context(), h, h)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := set.Release(t.Context()); err != nil {
-			t.Error(err)
-		}
+		must(t, err)
+		report(t, set.Release(t.Context()))
 	})
 }
 
@@ -200,9 +194,7 @@ func TestObservationThatIsNoTime(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 2*ttl)
 		defer cancel()
 		g, err := client(t, st, &lease.Options{Cache: memory}).Acquire(ctx, "job", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		mustRelease(t, g)
 	})
 }

@@ -21,9 +21,7 @@ func TestTakeoverInTheMiddleOfARelease(t *testing.T) {
 		w.set(func(op *store.Op) fault {
 			if op.Kind == store.OpPut && won == nil {
 				rec := wantState(t, b, "job", lease.Held)
-				if _, err := b.Break(t.Context(), "job", rec.Token, &lease.BreakOptions{Immediate: true}); err != nil {
-					t.Error(err)
-				}
+				report(t, errOf(b.Break(t.Context(), "job", rec.Token, &lease.BreakOptions{Immediate: true})))
 				won = mustTry(t, b, "job")
 			}
 			return pass
@@ -31,9 +29,7 @@ func TestTakeoverInTheMiddleOfARelease(t *testing.T) {
 		if err := old.Release(t.Context()); !errors.Is(err, lease.ErrTakenOver) {
 			t.Errorf("Release = %v; want ErrTakenOver", err)
 		}
-		if err := won.Err(); err != nil {
-			t.Error(err)
-		}
+		report(t, won.Err())
 		wantState(t, b, "job", lease.Held)
 		mustRelease(t, won)
 	})
@@ -86,13 +82,7 @@ func TestReleaseTwiceAndOfNothing(t *testing.T) {
 			t.Errorf("the second release sent %d requests", n)
 		}
 		g = mustTry(t, c, "job")
-		_, v, err := st.Get(t.Context(), "lock/job")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := st.Delete(t.Context(), "lock/job", v); err != nil {
-			t.Fatal(err)
-		}
+		remove(t, st, "lock/job")
 		if err := g.Release(t.Context()); !errors.Is(err, lease.ErrRemoved) {
 			t.Errorf("Release of a removed record = %v; want ErrRemoved", err)
 		}

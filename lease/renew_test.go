@@ -132,9 +132,7 @@ func TestDeadlineCountsFromTheSending(t *testing.T) {
 		g := mustTry(t, c, "job")
 		delay.Store(int64(15 * time.Second))
 		sent := time.Now()
-		if err := g.Renew(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, g.Renew(t.Context()))
 		o := c.Options()
 		trust := o.TTL - o.Margin - o.Grace
 		if want := sent.Add(trust); g.Deadline().Sub(want).Abs() > time.Millisecond {
@@ -161,10 +159,7 @@ func TestDeadlineCountsFromTheSending(t *testing.T) {
 			return pass
 		})
 		c2 := client(t, w, nil)
-		g2, err := c2.TryAcquire(t.Context(), "slow", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		g2 := mustTry(t, c2, "slow")
 		if g2.Remaining() < trust-time.Second {
 			t.Errorf("trust of %v is left; want %v", g2.Remaining(), trust)
 		}
@@ -179,25 +174,16 @@ func TestNoGuardsOfALostGrant(t *testing.T) {
 		w := newWire(st)
 		a, b := client(t, w, nil), client(t, st, nil)
 		h := handle(t, a, "job")
-		g, err := h.TryAcquire(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		g := mustTake(t, h)
 		w.set(everything(drop))
-		won, err := b.Acquire(t.Context(), "job", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		won := mustAcquire(t, b, "job")
 		wantLost(t, g, lease.ErrExpired)
 		w.set(nil)
 		if again, err := h.TryAcquire(t.Context()); !errors.Is(err, lease.ErrHeld) {
 			t.Errorf("TryAcquire on the handle = %v, %v; want it held", again, err)
 		}
 		mustRelease(t, won)
-		again, err := h.TryAcquire(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		again := mustTake(t, h)
 		if again.WasLastHolder() {
 			t.Error("another client has held the lock, and Continuous reports that none has")
 		}

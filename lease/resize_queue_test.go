@@ -24,9 +24,7 @@ func resizeBesideWaiters(t *testing.T, o lease.LockOptions) {
 		time.Sleep(time.Second)
 		last := acquiring(t, with(t, opened(t, st), "job", o))
 		time.Sleep(time.Second)
-		if _, err := client(t, st, nil).Resize(t.Context(), "job", 1); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errOf(client(t, st, nil).Resize(t.Context(), "job", 1)))
 		time.Sleep(2 * ttl)
 		if waits.over() {
 			t.Fatalf("the wait has ended: %v", waits.err)

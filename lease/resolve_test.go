@@ -38,9 +38,7 @@ func TestSupersededWritesAreReported(t *testing.T) {
 			if info, err := c.Inspect(t.Context(), "job"); err != nil {
 				t.Error(err)
 			} else if info.Record.State != lease.Free && !info.Record.Immediate {
-				if _, err := c.Break(t.Context(), "job", info.Record.Token, &lease.BreakOptions{Immediate: true}); err != nil {
-					t.Error(err)
-				}
+				report(t, errOf(c.Break(t.Context(), "job", info.Record.Token, &lease.BreakOptions{Immediate: true})))
 			}
 			mustTry(t, c, "job")
 		}

@@ -31,7 +31,7 @@ func TestSessionCloseWhereLocksAreRefused(t *testing.T) {
 				c := client(t, w, nil)
 				s := open(t, c)
 				for i := range 40 {
-					mustTryIn(t, s, fmt.Sprint(i))
+					mustTry(t, s, fmt.Sprint(i))
 				}
 				w.set(func(op *store.Op) fault {
 					if strings.HasPrefix(op.Key, "lock/") {
@@ -57,21 +57,13 @@ func TestSessionLockRestored(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		c := client(t, st, nil)
 		s := open(t, c)
-		g := mustTryIn(t, s, "job")
-		old, _, err := st.Get(t.Context(), "lock/job")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := g.SetData(t.Context(), []byte("data")); err != nil {
-			t.Fatal(err)
-		}
-		tamper(t, st, "lock/job", func([]byte) []byte { return old })
-		err = g.Release(t.Context())
-		t.Logf("Release: %v", err)
+		g := mustTry(t, s, "job")
+		old, _ := stored(t, st, "lock/job")
+		must(t, g.SetData(t.Context(), []byte("data")))
+		put(t, st, "job", old)
+		t.Logf("Release: %v", g.Release(t.Context()))
 		time.Sleep(3 * ttl)
-		if err := s.Err(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.Err())
 		mustTry(t, client(t, st, nil), "job")
 	})
 }
@@ -85,18 +77,10 @@ func TestLingerReadHangs(t *testing.T) {
 				w := newWire(st)
 				w.deafness = func() time.Duration { return 10 * ttl }
 				c := client(t, w, nil)
-				h, err := c.Handle("job", &lease.LockOptions{Linger: time.Hour})
-				if err != nil {
-					t.Fatal(err)
-				}
-				g, err := h.Acquire(t.Context())
-				if err != nil {
-					t.Fatal(err)
-				}
+				h := with(t, c, "job", lease.LockOptions{Linger: time.Hour})
+				g := acquired(t, h)
 				mustRelease(t, g) // it listens
-				if g, err = h.Acquire(t.Context()); err != nil {
-					t.Fatal(err)
-				}
+				g = acquired(t, h)
 				w.set(func(op *store.Op) fault {
 					if op.Kind == store.OpGet {
 						return f
@@ -104,14 +88,10 @@ func TestLingerReadHangs(t *testing.T) {
 					return pass
 				})
 				time.Sleep(ttl / 3 * 89 / 100) // a renewal is due soon
-				if _, err := client(t, st, nil).RequestYield(t.Context(), "job", nil); err != nil {
-					t.Fatal(err)
-				}
+				must(t, errOf(client(t, st, nil).RequestYield(t.Context(), "job", nil)))
 				for range 20 {
 					time.Sleep(ttl / 10)
-					if err := g.Err(); err != nil {
-						t.Fatal(err)
-					}
+					must(t, g.Err())
 				}
 				began := time.Now()
 				mustRelease(t, g)
@@ -129,16 +109,14 @@ func TestSessionAttendHangs(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		w := newWire(st)
 		s := open(t, client(t, w, nil))
-		g := mustTryIn(t, s, "job")
+		g := mustTry(t, s, "job")
 		w.set(func(op *store.Op) fault {
 			if op.Kind == store.OpGet && op.Key == "lock/job" {
 				return hang
 			}
 			return pass
 		})
-		if _, err := client(t, st, nil).RequestYield(t.Context(), "job", nil); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errOf(client(t, st, nil).RequestYield(t.Context(), "job", nil)))
 		time.Sleep(ttl/3*11/10 + time.Second)
 		began := time.Now()
 		mustRelease(t, g)
@@ -158,27 +136,19 @@ func TestSessionNotifiedOfALockThatItDoesNotHold(t *testing.T) {
 					s := open(t, client(t, st, nil))
 					h := with(t, s, "job", lease.LockOptions{Shared: shared})
 					g := mustTake(t, h)
-					old, _, err := st.Get(t.Context(), "lock/job")
-					if err != nil {
-						t.Fatal(err)
-					}
+					old, _ := stored(t, st, "lock/job")
 					mustRelease(t, g)
-					tamper(t, st, "lock/job", func([]byte) []byte { return old })
+					put(t, st, "job", old)
 					c := client(t, st, nil)
 					time.Sleep(2 * ttl)
 					wantHeld(t, c, "job") // the control
 					if what == "ask" {
-						_, err = c.RequestYield(t.Context(), "job", nil)
+						mustAsk(t, c, "")
 					} else {
-						_, err = c.Break(t.Context(), "job", g.Token(), nil)
-					}
-					if err != nil {
-						t.Fatal(err)
+						must(t, errOf(c.Break(t.Context(), "job", g.Token(), nil)))
 					}
 					time.Sleep(ttl / 2)
-					if err := s.Err(); err != nil {
-						t.Fatal(err)
-					}
+					must(t, s.Err())
 					mustTry(t, c, "job")
 				})
 			})
@@ -195,7 +165,7 @@ func TestSessionCloseIsBounded(t *testing.T) {
 				w := newWire(st)
 				c := client(t, w, nil)
 				s := open(t, c)
-				g := mustTryIn(t, s, "job")
+				g := mustTry(t, s, "job")
 				w.set(everything(hang))
 				over := make(chan error)
 				go func() {

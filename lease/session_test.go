@@ -33,15 +33,6 @@ func open(t *testing.T, c *lease.Client) *lease.Session {
 	return s
 }
 
-func mustTryIn(t *testing.T, s *lease.Session, name string) *lease.Guard {
-	t.Helper()
-	g, err := s.TryAcquire(t.Context(), name, nil)
-	if err != nil {
-		t.Fatalf("TryAcquire(%q) under a session: %v", name, err)
-	}
-	return g
-}
-
 // sessionKey is where the record of a session is.
 func sessionKey(s *lease.Session) string { return "lock.session/" + s.ID() }
 
@@ -52,18 +43,6 @@ func on(key string, f fault) func(*store.Op) fault {
 			return f
 		}
 		return pass
-	}
-}
-
-// tamper changes the value under a key, past all clients.
-func tamper(t *testing.T, st store.Store, key string, change func(value []byte) []byte) {
-	t.Helper()
-	value, v, err := st.Get(t.Context(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := st.Put(t.Context(), key, v, change(value)); err != nil {
-		t.Fatal(err)
 	}
 }
 
@@ -87,20 +66,13 @@ func TestSessionRequests(t *testing.T) {
 			acquired := w.requests()
 			mustRelease(t, plain)
 			released := w.requests()
-			if err := st.Delete(t.Context(), "lock/"+name, version(t, st, "lock/"+name)); err != nil {
-				t.Fatal(err)
-			}
-			g := mustTryIn(t, s, name)
+			remove(t, st, "lock/"+name)
+			g := mustTry(t, s, name)
 			want("acquiring under a session", acquired)
 			mustRelease(t, g)
 			want("releasing under a session", released)
-			h, err := s.Handle(name, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if g, err = h.TryAcquire(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			h := handle(t, s, name)
+			g = mustTake(t, h)
 			guards = append(guards, g)
 			w.requests()
 		}
@@ -109,24 +81,18 @@ func TestSessionRequests(t *testing.T) {
 			synctest.Wait()
 			want("a beat of a session with 20 locks", 1)
 		}
-		if err := guards[0].Renew(t.Context()); err != nil {
-			t.Error(err)
-		}
+		report(t, guards[0].Renew(t.Context()))
 		want("Renew of a guard", 1)
 		before := guards[1].Deadline()
 		time.Sleep(time.Second)
-		if err := guards[1].SetData(t.Context(), []byte("data")); err != nil {
-			t.Error(err)
-		}
+		report(t, guards[1].SetData(t.Context(), []byte("data")))
 		want("SetData of a guard", 1)
 		if after := guards[1].Deadline(); !after.Equal(before) {
 			t.Errorf("SetData moved the deadline from %v to %v", before, after)
 		}
 		mustRelease(t, guards[0])
 		w.requests()
-		if err := s.Close(t.Context()); err != nil {
-			t.Error(err)
-		}
+		report(t, s.Close(t.Context()))
 		want("closing a session with 19 locks", 1+19)
 		if info, err := c.InspectSession(t.Context(), s.ID()); err != nil || info.Record.State != lease.Free {
 			t.Errorf("the record of a closed session: %q, %v", info.Record.State, err)
@@ -143,15 +109,6 @@ func TestSessionRequests(t *testing.T) {
 	})
 }
 
-func version(t *testing.T, st store.Store, key string) store.Version {
-	t.Helper()
-	_, v, err := st.Get(t.Context(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return v
-}
-
 // Rule (a): a lock is believed until the session's deadline, whenever its own write was sent.
 func TestSessionRuleALockIsHeldUntilTheSessionsDeadline(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
@@ -160,13 +117,11 @@ func TestSessionRuleALockIsHeldUntilTheSessionsDeadline(t *testing.T) {
 		opened := time.Now()
 		w.set(on(sessionKey(s), drop)) // no beat arrives; locks are written
 		time.Sleep(ttl / 4)
-		g := mustTryIn(t, s, "job")
+		g := mustTry(t, s, "job")
 		if trust := g.Remaining(); trust != s.Remaining() {
 			t.Errorf("the lock is trusted for %v, the session for %v", trust, s.Remaining())
 		}
-		if err := g.SetData(t.Context(), []byte("x")); err != nil {
-			t.Fatal(err)
-		}
+		must(t, g.SetData(t.Context(), []byte("x")))
 		<-g.Context().Done()
 		if took := time.Since(opened); took > ttl-lease.MaxDefaultGrace {
 			t.Errorf("the lock was believed for %v after the session's last renewal", took)
@@ -192,7 +147,7 @@ func TestSessionRuleBFenceBeforeTake(t *testing.T) {
 		s := open(t, client(t, w, nil))
 		const locks = 10
 		for i := range locks {
-			mustTryIn(t, s, fmt.Sprint("lock-", i))
+			mustTry(t, s, fmt.Sprint("lock-", i))
 		}
 		w.set(everything(drop))
 		began := time.Now()
@@ -215,10 +170,7 @@ func TestSessionRuleBFenceBeforeTake(t *testing.T) {
 			t.Fatal(err)
 		}
 		writes = nil // the first was a guess that there is no record
-		g, err := h.Acquire(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		g := acquired(t, h)
 		if took := time.Since(began); took < expiry-ttl/3 || took > expiry+ttl/3 {
 			t.Errorf("taken over after %v", took)
 		}
@@ -238,9 +190,7 @@ func TestSessionRuleBFenceBeforeTake(t *testing.T) {
 			t.Errorf("the session is %q, %v", info.Record.State, err)
 		}
 		mustRelease(t, g)
-		if err := c.FlushEvents(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, c.FlushEvents(t.Context()))
 		if len(events) != locks+1 || events[0].Kind != lease.EventRevoked || events[0].Session != s.ID() || events[0].Reason == "" || events[1].Kind != lease.EventTakenOver {
 			t.Errorf("events: %v", events)
 		}
@@ -251,7 +201,7 @@ func TestSessionRuleBFenceBeforeTake(t *testing.T) {
 func TestSessionFenceRacesABeat(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		s := open(t, client(t, st, &lease.Options{ManualRenewal: true}))
-		mustTryIn(t, s, "job")
+		mustTry(t, s, "job")
 		other := newWire(st)
 		c := client(t, other, nil)
 		wantHeld(t, c, "job")
@@ -260,9 +210,7 @@ func TestSessionFenceRacesABeat(t *testing.T) {
 		other.set(func(op *store.Op) fault {
 			if op.Kind.Write() && op.Key == sessionKey(s) && beats == 0 {
 				beats++
-				tamper(t, st, sessionKey(s), func(value []byte) []byte {
-					return []byte(strings.Replace(string(value), `"nonce":"`, `"nonce":"X`, 1))
-				})
+				replace(t, st, sessionKey(s), `"nonce":"`, `"nonce":"X`)
 			}
 			return pass
 		})
@@ -282,8 +230,8 @@ func TestSessionTwoFence(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		w := newWire(st)
 		s := open(t, client(t, w, nil))
-		mustTryIn(t, s, "a")
-		mustTryIn(t, s, "b")
+		mustTry(t, s, "a")
+		mustTry(t, s, "b")
 		w.set(everything(drop))
 		fences := 0
 		var mu sync.Mutex
@@ -297,9 +245,7 @@ func TestSessionTwoFence(t *testing.T) {
 				}
 			}})
 			wg.Go(func() {
-				if _, err := c.Acquire(t.Context(), name, nil); err != nil {
-					t.Error(err)
-				}
+				report(t, errOf(c.Acquire(t.Context(), name, nil)))
 			})
 		}
 		wg.Wait()
@@ -319,7 +265,7 @@ func TestSessionFenceReplyLost(t *testing.T) {
 			bubble(t, func(t *testing.T, st store.Store) {
 				w := newWire(st)
 				s := open(t, client(t, w, nil))
-				mustTryIn(t, s, "job")
+				mustTry(t, s, "job")
 				w.set(everything(drop))
 				other := newWire(st)
 				c := client(t, other, nil)
@@ -357,16 +303,12 @@ func TestSessionFenceReplyLost(t *testing.T) {
 func TestSessionRuleCAbsentIsNotDead(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		s := open(t, client(t, st, &lease.Options{ManualRenewal: true}))
-		g := mustTryIn(t, s, "job")
-		if err := st.Delete(t.Context(), sessionKey(s), version(t, st, sessionKey(s))); err != nil {
-			t.Fatal(err)
-		}
+		g := mustTry(t, s, "job")
+		remove(t, st, sessionKey(s))
 		removed := time.Now()
 		c := client(t, st, nil)
 		wantHeld(t, c, "job")
-		if err := g.Err(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, g.Err())
 		// Another one that sees what the first has made is not faster.
 		time.Sleep(ttl / 2)
 		late := client(t, st, nil)
@@ -384,10 +326,8 @@ func TestSessionRemoved(t *testing.T) {
 	for _, standIn := range []bool{false, true} {
 		bubble(t, func(t *testing.T, st store.Store) {
 			s := open(t, client(t, st, nil))
-			g := mustTryIn(t, s, "job")
-			if err := st.Delete(t.Context(), sessionKey(s), version(t, st, sessionKey(s))); err != nil {
-				t.Fatal(err)
-			}
+			g := mustTry(t, s, "job")
+			remove(t, st, sessionKey(s))
 			if standIn {
 				wantHeld(t, client(t, st, nil), "job")
 			}
@@ -401,19 +341,15 @@ func TestSessionRemoved(t *testing.T) {
 func TestSessionClosedBetweenTwoLooks(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		s := open(t, client(t, st, nil))
-		mustTryIn(t, s, "job")
+		mustTry(t, s, "job")
 		w := newWire(st)
 		c := client(t, w, nil)
 		closed := false
 		w.set(func(op *store.Op) fault {
 			if op.Key == sessionKey(s) && !closed {
 				closed = true
-				if err := s.Close(context.Background()); err != nil {
-					t.Error(err)
-				}
-				if err := st.Delete(context.Background(), sessionKey(s), version(t, st, sessionKey(s))); err != nil {
-					t.Error(err)
-				}
+				report(t, s.Close(context.Background()))
+				remove(t, st, sessionKey(s))
 			}
 			return pass
 		})
@@ -424,23 +360,12 @@ func TestSessionClosedBetweenTwoLooks(t *testing.T) {
 	})
 }
 
-func mustAcquire(t *testing.T, c *lease.Client, name string) *lease.Guard {
-	t.Helper()
-	g, err := c.Acquire(t.Context(), name, nil)
-	if err != nil {
-		t.Fatalf("Acquire(%q): %v", name, err)
-	}
-	return g
-}
-
 // A session learns only by the conflict of its last write that it was revoked. Close then says so, and
 // names no other holder: there is none.
 func TestSessionCloseAfterItWasRevoked(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		s := open(t, client(t, st, &lease.Options{ManualRenewal: true}))
-		tamper(t, st, sessionKey(s), func(value []byte) []byte {
-			return []byte(strings.Replace(string(value), `"open"`, `"fenced"`, 1))
-		})
+		replace(t, st, sessionKey(s), `"open"`, `"fenced"`)
 		var lost *lease.LostError
 		if err := s.Close(t.Context()); !errors.As(err, &lost) || lost.Reason != lease.ErrRevoked || lost.NewHolder != "" {
 			t.Errorf("Close: %v; want ErrRevoked without a new holder", err)
@@ -453,10 +378,8 @@ func TestSessionRuleDFencedUnderALivingHolder(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		c := client(t, st, nil)
 		s := open(t, c)
-		g := mustTryIn(t, s, "job")
-		tamper(t, st, sessionKey(s), func(value []byte) []byte {
-			return []byte(strings.Replace(string(value), `"open"`, `"fenced"`, 1))
-		})
+		g := mustTry(t, s, "job")
+		replace(t, st, sessionKey(s), `"open"`, `"fenced"`)
 		<-g.Context().Done()
 		wantLost(t, g, lease.ErrRevoked)
 		if _, err := s.TryAcquire(t.Context(), "other", nil); !errors.Is(err, lease.ErrRevoked) {
@@ -535,7 +458,7 @@ func TestSessionRuleECloseEndsContextsFirst(t *testing.T) {
 		var guards []*lease.Guard
 		contexts := map[*lease.Guard]context.Context{}
 		for i := range 40 {
-			g := mustTryIn(t, s, fmt.Sprint(i))
+			g := mustTry(t, s, fmt.Sprint(i))
 			guards = append(guards, g)
 			contexts[g] = g.Context()
 		}
@@ -551,9 +474,7 @@ func TestSessionRuleECloseEndsContextsFirst(t *testing.T) {
 			order = append(order, op.Key)
 			return pass
 		})
-		if err := s.Close(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.Close(t.Context()))
 		if len(order) != 41 || order[0] != sessionKey(s) {
 			t.Errorf("requests: %q", order)
 		}
@@ -578,7 +499,7 @@ func TestSessionCloseIsOneWrite(t *testing.T) {
 		w := newWire(st)
 		s := open(t, client(t, w, nil))
 		for i := range 100 {
-			mustTryIn(t, s, fmt.Sprint(i))
+			mustTry(t, s, fmt.Sprint(i))
 		}
 		w.set(func(op *store.Op) fault {
 			if op.Key != sessionKey(s) {
@@ -634,9 +555,7 @@ func TestSessionClosedWhileAcquiring(t *testing.T) {
 					})
 				}
 				time.Sleep(10 * time.Millisecond)
-				if err := s.Close(t.Context()); err != nil {
-					t.Error(err)
-				}
+				report(t, s.Close(t.Context()))
 				wg.Wait()
 				time.Sleep(3 * time.Second)
 				mustRelease(t, held)
@@ -673,7 +592,7 @@ func freesLeftovers(t *testing.T, all []leftover) {
 				s := open(t, c)
 				var g *lease.Guard
 				if l.what == "release" {
-					g = mustTryIn(t, s, "job")
+					g = mustTry(t, s, "job")
 				}
 				written := false
 				w.set(func(op *store.Op) fault {
@@ -703,9 +622,7 @@ func freesLeftovers(t *testing.T, all []leftover) {
 				wantState(t, client(t, st, nil), "job", lease.Held) // the control
 				w.set(nil)
 				time.Sleep(ttl / 2)
-				if err := s.Err(); err != nil {
-					t.Fatal(err)
-				}
+				must(t, s.Err())
 				wantState(t, c, "job", lease.Free)
 				mustTry(t, client(t, st, nil), "job")
 			})
@@ -726,7 +643,7 @@ func TestSessionRecordUnreadable(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			bubble(t, func(t *testing.T, st store.Store) {
 				s := open(t, client(t, st, nil))
-				g := mustTryIn(t, s, "job")
+				g := mustTry(t, s, "job")
 				tamper(t, st, sessionKey(s), func(value []byte) []byte { return []byte(change(string(value))) })
 				c := client(t, st, nil)
 				if _, err := c.Acquire(t.Context(), "job", nil); !errors.Is(err, store.ErrCorrupt) {
@@ -754,16 +671,14 @@ func TestSessionGoroutines(t *testing.T) {
 		before := goroutines()
 		s := open(t, c)
 		for i := range 100 {
-			mustTryIn(t, s, fmt.Sprint(i))
+			mustTry(t, s, fmt.Sprint(i))
 		}
 		time.Sleep(ttl) // the session has been renewed
 		synctest.Wait()
 		if n := goroutines() - before; n != 1 {
 			t.Errorf("a session with 100 locks has %d goroutines", n)
 		}
-		if err := s.Close(t.Context()); err != nil {
-			t.Error(err)
-		}
+		report(t, s.Close(t.Context()))
 		synctest.Wait()
 		if n := goroutines() - before; n != 0 {
 			t.Errorf("%d goroutines are left", n)
@@ -797,7 +712,7 @@ func TestSessionLost(t *testing.T) {
 		mustTry(t, holder, "held")
 		var guards []*lease.Guard
 		for i := range 50 {
-			guards = append(guards, mustTryIn(t, s, fmt.Sprint(i)))
+			guards = append(guards, mustTry(t, s, fmt.Sprint(i)))
 		}
 		var wg sync.WaitGroup
 		wg.Go(func() {
@@ -837,16 +752,12 @@ func TestSessionCloseOfTheClient(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		c := client(t, st, nil)
 		s := open(t, c)
-		g := mustTryIn(t, s, "job")
-		if err := c.Close(t.Context()); err != nil {
-			t.Error(err)
-		}
+		g := mustTry(t, s, "job")
+		report(t, c.Close(t.Context()))
 		if g.Err() != lease.ErrClosed || s.Err() != lease.ErrClosed {
 			t.Errorf("after Close: %v, %v", g.Err(), s.Err())
 		}
-		if err := s.Close(t.Context()); err != nil {
-			t.Error(err)
-		}
+		report(t, s.Close(t.Context()))
 		mustTry(t, client(t, st, nil), "job")
 		if _, err := c.OpenSession(t.Context()); !errors.Is(err, lease.ErrClosed) {
 			t.Errorf("OpenSession of a closed client: %v", err)
@@ -861,7 +772,7 @@ func TestSessionRecordOfAnotherTime(t *testing.T) {
 		t.Run(year, func(t *testing.T) {
 			bubble(t, func(t *testing.T, st store.Store) {
 				dead := open(t, client(t, st, &lease.Options{ManualRenewal: true}))
-				mustTryIn(t, dead, "job")
+				mustTry(t, dead, "job")
 				changed := 0
 				tamper(t, st, sessionKey(dead), func(value []byte) []byte {
 					return regexp.MustCompile(`"(granted|renewed)":"[0-9]{4}`).ReplaceAllFunc(value, func(field []byte) []byte {
@@ -872,7 +783,7 @@ func TestSessionRecordOfAnotherTime(t *testing.T) {
 				if changed == 0 {
 					t.Fatal("the record has no time")
 				}
-				living := mustTryIn(t, open(t, client(t, st, nil)), "other")
+				living := mustTry(t, open(t, client(t, st, nil)), "other")
 				began := time.Now()
 				mustRelease(t, mustAcquire(t, client(t, st, nil), "job"))
 				if took := time.Since(began); took < expiry-soon || took > expiry+soon {
@@ -890,11 +801,8 @@ func TestSessionRecordOfAnotherTime(t *testing.T) {
 func TestSessionRevokedInAnUncommittedStateOnly(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		s := open(t, client(t, st, nil))
-		mustTryIn(t, s, "job")
-		value, _, err := st.Get(t.Context(), sessionKey(s))
-		if err != nil {
-			t.Fatal(err)
-		}
+		mustTry(t, s, "job")
+		value, _ := stored(t, st, sessionKey(s))
 		p := &peekingAt{delayed{st}, sessionKey(s), []byte(strings.Replace(string(value), `"open"`, `"fenced"`, 1))}
 		wantHeld(t, client(t, p, nil), "job")
 	})
@@ -929,7 +837,7 @@ func TestSessionWaitersShareTheirLooks(t *testing.T) {
 		})
 		var wg sync.WaitGroup
 		for i := range 50 {
-			g := mustTryIn(t, s, fmt.Sprint(i))
+			g := mustTry(t, s, fmt.Sprint(i))
 			wg.Go(func() { _, _ = c.Acquire(t.Context(), fmt.Sprint(i), nil) })
 			defer g.Release(t.Context())
 		}
@@ -938,9 +846,7 @@ func TestSessionWaitersShareTheirLooks(t *testing.T) {
 		if n, most := int(looks.Load()), int(span/lease.DefaultMaxPoll)+2; n > most || n < most/3 {
 			t.Errorf("%d looks at the session's record in %v; want at most %d", n, span, most)
 		}
-		if err := s.Close(t.Context()); err != nil {
-			t.Error(err)
-		}
+		report(t, s.Close(t.Context()))
 		wg.Wait()
 	})
 }
@@ -949,12 +855,10 @@ func TestSessionWaitersShareTheirLooks(t *testing.T) {
 func TestSessionReclaimOwn(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		s := open(t, client(t, st, &lease.Options{Holder: "me", ManualRenewal: true}))
-		mustTryIn(t, s, "job")
+		mustTry(t, s, "job")
 		own := client(t, st, &lease.Options{Holder: "me", ReclaimOwn: true})
 		wantHeld(t, own, "job") // it is this process's
-		tamper(t, st, sessionKey(s), func(value []byte) []byte {
-			return []byte(strings.Replace(string(value), `"process":"`, `"process":"X`, 1))
-		})
+		replace(t, st, sessionKey(s), `"process":"`, `"process":"X`)
 		wantHeld(t, client(t, st, &lease.Options{Holder: "you", ReclaimOwn: true}), "job")
 		mustTry(t, client(t, st, &lease.Options{Holder: "me", ReclaimOwn: true}), "job")
 	})
@@ -966,11 +870,11 @@ func TestSessionSweep(t *testing.T) {
 		w := newWire(st)
 		c := client(t, w, nil)
 		living := open(t, c)
-		mustTryIn(t, living, "job")
+		mustTry(t, living, "job")
 		ended := map[string]*lease.Session{"fenced": open(t, c), "closed": open(t, c), "silent": open(t, c)}
 		dropped := map[string]bool{"lock/closed": true} // so that the session's record stays
 		for name, s := range ended {
-			mustTryIn(t, s, name)
+			mustTry(t, s, name)
 			if name != "closed" {
 				dropped[sessionKey(s)] = true
 			}
@@ -981,17 +885,13 @@ func TestSessionSweep(t *testing.T) {
 			}
 			return pass
 		})
-		if err := ended["closed"].Close(t.Context()); err != nil {
-			t.Error(err)
-		}
+		report(t, ended["closed"].Close(t.Context()))
 		other := client(t, st, nil)
 		mustRelease(t, mustAcquire(t, other, "fenced"))
 		time.Sleep(2 * time.Hour)
 		ended["recent"] = open(t, other)
-		mustTryIn(t, ended["recent"], "recent")
-		if _, err := other.Sweep(t.Context(), &lease.SweepOptions{OlderThan: time.Hour, Prefix: "x"}); err != nil {
-			t.Fatal(err)
-		}
+		mustTry(t, ended["recent"], "recent")
+		must(t, errOf(other.Sweep(t.Context(), &lease.SweepOptions{OlderThan: time.Hour, Prefix: "x"})))
 		stands := func(s *lease.Session) bool {
 			_, err := other.InspectSession(t.Context(), s.ID())
 			return err == nil
@@ -999,9 +899,7 @@ func TestSessionSweep(t *testing.T) {
 		if !stands(ended["fenced"]) || !stands(ended["closed"]) {
 			t.Error("Collect with a prefix removed the record of a session")
 		}
-		if _, err := other.Sweep(t.Context(), &lease.SweepOptions{OlderThan: time.Hour}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errOf(other.Sweep(t.Context(), &lease.SweepOptions{OlderThan: time.Hour})))
 		for name, want := range map[string]bool{"fenced": false, "closed": false, "silent": true, "recent": true} {
 			if stands(ended[name]) != want {
 				t.Errorf("the record of the session that is %s: %v; want %v", name, !want, want)
@@ -1011,9 +909,7 @@ func TestSessionSweep(t *testing.T) {
 			t.Errorf("the living session: %v", living.Err())
 		}
 		aged := client(t, &agedAbove{agedStore{Store: st, age: 2 * time.Hour}}, nil)
-		if _, err := aged.Sweep(t.Context(), &lease.SweepOptions{OlderThan: time.Hour}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errOf(aged.Sweep(t.Context(), &lease.SweepOptions{OlderThan: time.Hour})))
 		if stands(ended["silent"]) || !stands(living) {
 			t.Error("by the store's clock the silent session is dead, and the living one is not")
 		}
@@ -1033,14 +929,10 @@ func (s *agedAbove) Unwrap() store.Store { return s.Store }
 func TestSessionSweepLeavesNothing(t *testing.T) {
 	dir := t.TempDir()
 	st, err := filestore.Open(dir, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer st.Close()
 	s := open(t, client(t, st, nil))
-	if err := s.Close(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Close(t.Context()))
 	left := func() (n int) {
 		_ = filepath.WalkDir(dir, func(path string, _ fs.DirEntry, _ error) error {
 			if strings.Contains(path, "session") {
@@ -1058,9 +950,7 @@ func TestSessionSweepLeavesNothing(t *testing.T) {
 		now := time.Now().Add(2 * time.Hour)
 		return lease.Reading{Mono: now, Wall: now}
 	})
-	if _, err := later.Sweep(t.Context(), &lease.SweepOptions{OlderThan: time.Hour}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errOf(later.Sweep(t.Context(), &lease.SweepOptions{OlderThan: time.Hour})))
 	if n := left(); n != 0 {
 		t.Errorf("%d files and directories of a session that was collected", n)
 	}

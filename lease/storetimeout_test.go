@@ -298,13 +298,8 @@ func TestFailureOutOfTurnIsNoSilence(t *testing.T) {
 		acquire(handle(t, c, "job"))
 		time.Sleep(time.Second)
 		s, err := c.OpenSession(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		h, err := s.Handle("job", &lease.LockOptions{Fair: true})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
+		h := with(t, s, "job", lease.LockOptions{Fair: true})
 		w.set(func(op *store.Op) fault {
 			if op.Key == "lock/job" && op.Kind.Write() {
 				return fail
@@ -317,8 +312,6 @@ func TestFailureOutOfTurnIsNoSilence(t *testing.T) {
 		time.Sleep(time.Hour)
 		mustRelease(t, holder)
 		all.Wait()
-		if err := s.Close(t.Context()); err != nil {
-			t.Error(err)
-		}
+		report(t, s.Close(t.Context()))
 	})
 }

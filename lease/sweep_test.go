@@ -57,27 +57,6 @@ func TestTokensRiseAfterSweep(t *testing.T) {
 	}
 }
 
-// changeToken writes another token into the record of a free lock.
-func changeToken(t *testing.T, st store.Store, name string, change func(uint64) uint64) uint64 {
-	t.Helper()
-	value, v, err := st.Get(t.Context(), "lock/"+name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	rec, err := lease.Decode(name, value)
-	if err != nil {
-		t.Fatal(err)
-	}
-	rec.Token = change(rec.Token)
-	if value, err = lease.Encode(rec); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := st.Put(t.Context(), "lock/"+name, v, value); err != nil {
-		t.Fatal(err)
-	}
-	return rec.Token
-}
-
 // A lock that was granted many thousand times a second for a day is removed and made again: its
 // tokens are above the old ones, although no client reads the floor.
 func TestTokensRiseAfterSweepOfABusyLock(t *testing.T) {
@@ -85,7 +64,8 @@ func TestTokensRiseAfterSweepOfABusyLock(t *testing.T) {
 		c := client(t, st, nil)
 		mustRelease(t, mustTry(t, c, "busy"))
 		const day = 24 * 60 * 60
-		last := changeToken(t, st, "busy", func(token uint64) uint64 { return token + 900_000*day })
+		edit(t, st, "busy", func(rec *lease.Record) { rec.Token += 900_000 * day })
+		last := record(t, st, "busy").Token
 		time.Sleep(day*time.Second + 3*time.Hour)
 		if n, err := c.Sweep(t.Context(), &lease.SweepOptions{OlderThan: 2 * time.Hour}); n != 1 || err != nil {
 			t.Fatalf("Sweep = %d, %v", n, err)
@@ -110,7 +90,7 @@ func TestSweepLeavesTokensAhead(t *testing.T) {
 				c := client(t, st, &lease.Options{CheckTokenFloor: true})
 				mustRelease(t, mustTry(t, c, "changed"))
 				mustRelease(t, mustTry(t, c, "usual"))
-				changeToken(t, st, "changed", token)
+				edit(t, st, "changed", func(rec *lease.Record) { rec.Token = token(rec.Token) })
 				time.Sleep(2 * time.Hour)
 				stays := name != "just not, a second"
 				reported := map[string]error{}

@@ -80,11 +80,9 @@ func TestTakeoverRequestsOfOneWhoWaits(t *testing.T) {
 					l.of(w, sessionKey(s))
 					var all sync.WaitGroup
 					for i := range locks {
-						mustTryIn(t, s, fmt.Sprint(i))
+						mustTry(t, s, fmt.Sprint(i))
 						all.Go(func() {
-							if _, err := c.Acquire(t.Context(), fmt.Sprint(i), nil); err != nil {
-								t.Error(err)
-							}
+							report(t, errOf(c.Acquire(t.Context(), fmt.Sprint(i), nil)))
 						})
 					}
 					if dead {
@@ -115,7 +113,7 @@ func TestTakeoverRequestsOfOneWhoComes(t *testing.T) {
 				p := &presence{Store: reach(st), verdict: store.Dead}
 				s := open(t, client(t, p, &lease.Options{ManualRenewal: true}))
 				for i := range locks {
-					mustTryIn(t, s, fmt.Sprint(i))
+					mustTry(t, s, fmt.Sprint(i))
 				}
 				w := newWire(p)
 				c := client(t, w, nil)

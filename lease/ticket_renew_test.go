@@ -114,15 +114,11 @@ func TestTicketRenewalIsAnnouncedFirst(t *testing.T) {
 			t.Errorf("%d requests, want the read alone", n)
 		}
 		next, err := a.RenewTicket(t.Context(), ticket, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if n := w.requests(); n != 2 {
 			t.Errorf("%d requests, want 2", n)
 		}
-		if err := a.ReleaseTicket(t.Context(), next); err != nil {
-			t.Error(err)
-		}
+		report(t, a.ReleaseTicket(t.Context(), next))
 		if n := w.requests(); n != 2 {
 			t.Errorf("%d requests, want 2", n)
 		}
@@ -169,9 +165,7 @@ func TestTicketAnnouncesWhatMayLand(t *testing.T) {
 				}
 			}
 			w.set(nil)
-			if err := a.ReleaseTicket(t.Context(), ticket); err != nil {
-				t.Error(err)
-			}
+			report(t, a.ReleaseTicket(t.Context(), ticket))
 		})
 	}
 }
@@ -250,12 +244,8 @@ func TestTicketReleaseOfABrokenLock(t *testing.T) {
 		a, b := client(t, st, pipeline(time.Hour)), client(t, st, pipeline(time.Hour))
 		stale := mustDetach(t, mustTry(t, a, "job"))
 		ticket, err := a.RenewTicket(t.Context(), stale, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := b.Break(t.Context(), "job", ticket.Token, nil); err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
+		must(t, errOf(b.Break(t.Context(), "job", ticket.Token, nil)))
 		for _, release := range []func(lease.Ticket) error{
 			func(ticket lease.Ticket) error { return a.ReleaseTicket(t.Context(), ticket) },
 			func(ticket lease.Ticket) error { _, err := a.Attach(t.Context(), ticket); return err },

@@ -53,9 +53,7 @@ func TestTicketStaleCopyLeavesTheLeaseAlone(t *testing.T) {
 			time.Sleep(30 * time.Second)
 		}
 		// A renewal is still good for a while, when the ticket is long expired.
-		if err := g.Err(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, g.Err())
 		mustRelease(t, g)
 		wantState(t, a, "job", lease.Free)
 	})
@@ -97,9 +95,7 @@ func TestTicketIsGoodOnce(t *testing.T) {
 			if len(guards) != 1 || guards[0].Err() != nil {
 				t.Fatalf("round %d: %d believe", round, len(guards))
 			}
-			if err := guards[0].Renew(t.Context()); err != nil {
-				t.Error(err)
-			}
+			report(t, guards[0].Renew(t.Context()))
 			mustRelease(t, guards[0])
 		}
 	})
@@ -171,32 +167,17 @@ func TestTicketIdentityMovesWithAttach(t *testing.T) {
 		a, b := client(t, st, named("first")), client(t, st, named("worker"))
 		ticket := mustDetach(t, mustTry(t, a, "job"))
 		// The process that detached was another one, of the same holder.
-		value, v, err := st.Get(t.Context(), "lock/job")
-		if err != nil {
-			t.Fatal(err)
-		}
-		rec, err := lease.Decode("job", value)
-		if err != nil {
-			t.Fatal(err)
-		}
-		rec.Process, rec.Holder = "the first process", "worker"
-		if value, err = lease.Encode(rec); err != nil {
-			t.Fatal(err)
-		}
-		if ticket.Version, err = st.Put(t.Context(), "lock/job", v, value); err != nil {
-			t.Fatal(err)
-		}
+		edit(t, st, "job", func(rec *lease.Record) { rec.Process, rec.Holder = "the first process", "worker" })
+		_, ticket.Version = stored(t, st, "lock/job")
 		g := mustAttach(t, b, ticket)
 		for range 2 {
 			now := wantState(t, b, "job", lease.Held)
-			if now.Process == rec.Process || now.Process == "" || now.Holder != "worker" || now.Token != ticket.Token {
+			if now.Process == "the first process" || now.Process == "" || now.Holder != "worker" || now.Token != ticket.Token {
 				t.Errorf("the record names %q of %q, token %d", now.Process, now.Holder, now.Token)
 			}
 			reclaim := client(t, st, &lease.Options{Holder: "worker", ReclaimOwn: true})
 			wantHeld(t, reclaim, "job")
-			if err := g.Renew(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			must(t, g.Renew(t.Context()))
 		}
 		mustRelease(t, g)
 	})
@@ -293,9 +274,7 @@ func TestTicketOfARenewalInFlight(t *testing.T) {
 				ended, cancel := context.WithCancel(t.Context())
 				cancel()
 				ticket, err := g.Detach(ended)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				// The late write lands between its read and its write.
 				slow := store.Intercept(st, func(ctx context.Context, op *store.Op, next store.Handler) error {
 					if op.Kind.Write() {
@@ -309,9 +288,7 @@ func TestTicketOfARenewalInFlight(t *testing.T) {
 					t.Errorf("token %d, it was %d", next.Token(), g.Token())
 				}
 				w.after.Wait()
-				if err := next.Renew(t.Context()); err != nil {
-					t.Error(err)
-				}
+				report(t, next.Renew(t.Context()))
 				mustRelease(t, next)
 			})
 		})
@@ -354,9 +331,7 @@ func TestTicketOfARenewalOverARequest(t *testing.T) {
 				mu.Unlock()
 			}
 			if apply != nil {
-				if err := apply(); err != nil {
-					t.Error(err)
-				}
+				report(t, apply())
 			}
 			return next(ctx, op)
 		}), pipeline(time.Minute))
@@ -398,17 +373,13 @@ func TestTicketLostAttachIsForgotten(t *testing.T) {
 		a := client(t, st, pipeline(time.Minute))
 		w := newWire(st)
 		b, err := lease.New(w, pipeline(time.Minute))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		ticket := mustDetach(t, mustTry(t, a, "job"))
 		broken := false
 		w.set(func(op *store.Op) fault {
 			if op.Kind.Write() && !broken { // another was faster
 				broken = true
-				if _, err := a.Break(t.Context(), "job", ticket.Token, &lease.BreakOptions{Immediate: true}); err != nil {
-					t.Error(err)
-				}
+				report(t, errOf(a.Break(t.Context(), "job", ticket.Token, &lease.BreakOptions{Immediate: true})))
 			}
 			return pass
 		})
@@ -437,9 +408,7 @@ func TestTicketAlteredAtRandom(t *testing.T) {
 			holder := mustAttach(t, client(t, st, &lease.Options{TTL: ttl}), right)
 			time.Sleep(time.Duration(rnd.IntN(30)) * time.Second)
 			info, err := c.Inspect(t.Context(), "job")
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			// All but the nonce of what is there: with it this would be the holder's own.
 			texts := []string{"", "job", "x", right.Nonce, right.Grant, string(right.Version), string(info.Version)}
 			text := func() string { return texts[rnd.IntN(len(texts))] }

@@ -292,9 +292,7 @@ func TestSetReleaseOnAStoreThatHangs(t *testing.T) {
 			handles = append(handles, handle(t, c, fmt.Sprint(i)))
 		}
 		set, err := lease.AcquireAll(t.Context(), handles...)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		w.set(everything(hang))
 		within(t, "Release", 4*time.Second+moment, func() {
 			if err := set.Release(t.Context()); !errors.Is(err, lease.ErrUnresolved) {
@@ -357,9 +355,7 @@ func TestGraceLeft(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, st store.Store) {
 				g := mustTry(t, client(t, st, nil), "job")
-				if err := tt.end(t.Context(), client(t, st, nil), st, g); err != nil {
-					t.Fatal(err)
-				}
+				must(t, tt.end(t.Context(), client(t, st, nil), st, g))
 				time.Sleep(12 * time.Second) // a renewal shows it
 				if left := g.GraceRemaining(); left > 0 != tt.want {
 					t.Errorf("%v of the grace is left; the guard: %v", left, g.Err())

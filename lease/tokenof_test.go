@@ -50,13 +50,8 @@ func TestTokensAboveThoseThatLost(t *testing.T) {
 			return next(ctx, op)
 		})}, &highest}
 		c := client(t, s, nil)
-		g, err := c.TryAcquire(t.Context(), "job", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := errors.Join(g.Renew(t.Context()), g.SetData(t.Context(), []byte("x")), g.Release(t.Context())); err != nil {
-			t.Fatal(err)
-		}
+		g := mustTry(t, c, "job")
+		must(t, errors.Join(g.Renew(t.Context()), g.SetData(t.Context(), []byte("x")), g.Release(t.Context())))
 		refuse = true
 		if _, err := c.TryAcquire(t.Context(), "job", nil); err == nil {
 			t.Fatal("a claim that was refused succeeds")
@@ -66,12 +61,10 @@ func TestTokensAboveThoseThatLost(t *testing.T) {
 		if lost <= g.Token() {
 			t.Fatalf("the claim that lost showed %d, the one before had %d", lost, g.Token())
 		}
-		if g, err = c.TryAcquire(t.Context(), "job", nil); err != nil || g.Token() <= lost {
-			t.Fatalf("after a claim that showed %d: token %d, error %v", lost, g.Token(), err)
+		if g = mustTry(t, c, "job"); g.Token() <= lost {
+			t.Fatalf("after a claim that showed %d: token %d", lost, g.Token())
 		}
-		if _, err := c.Break(t.Context(), "job", g.Token(), nil); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errOf(c.Break(t.Context(), "job", g.Token(), nil)))
 		if writes < 6 {
 			t.Errorf("%d writes, want 6 at least", writes)
 		}

@@ -19,15 +19,9 @@ func TestBreakUnreadable(t *testing.T) {
 	c := client(t, st, nil)
 	g := mustTry(t, c, "job")
 	mustRelease(t, g)
-	_, v, err := st.Get(t.Context(), "lock/job")
-	if err != nil {
-		t.Fatal(err)
-	}
 	high := g.Token() + 1<<40
 	torn := []byte(fmt.Sprintf(`{"holdfast":1,"kind":"lease","name":"another","token":%d}`, high))
-	if _, err := st.Put(t.Context(), "lock/job", v, torn); err != nil {
-		t.Fatal(err)
-	}
+	put(t, st, "job", torn)
 	if _, err := client(t, st, nil).TryAcquire(t.Context(), "job", nil); !errors.Is(err, store.ErrCorrupt) {
 		t.Fatalf("control: the lock can be taken: %v", err)
 	}
@@ -55,13 +49,7 @@ func TestBreakUnreadable(t *testing.T) {
 	}
 	mustRelease(t, again)
 	// The floor has been raised: a lock made again is above, too.
-	_, v, err = st.Get(t.Context(), "lock/job")
-	if err == nil {
-		err = st.Delete(t.Context(), "lock/job", v)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	remove(t, st, "lock/job")
 	if anew := mustTry(t, client(t, st, &lease.Options{CheckTokenFloor: true}), "job"); anew.Token() <= rec.Token {
 		t.Errorf("made anew with %d, after %d", anew.Token(), rec.Token)
 	}
@@ -72,9 +60,7 @@ func TestBreakUnreadableRefusesWhatCanBeRead(t *testing.T) {
 	st := memstore.New()
 	c := client(t, st, nil)
 	g := mustTry(t, c, "held")
-	if _, err := st.Put(t.Context(), "lock/newer", "", []byte(`{"holdfast":3,"kind":"lease","name":"newer"}`)); err != nil {
-		t.Fatal(err)
-	}
+	put(t, st, "newer", []byte(`{"holdfast":3,"kind":"lease","name":"newer"}`))
 	keep := func(context.Context, string, []byte) error {
 		t.Error("a copy was made")
 		return nil
@@ -108,9 +94,7 @@ func TestBreakUnreadableRegister(t *testing.T) {
 		damaged = false
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if g := mustTry(t, client(t, broken, nil), "job"); g.Token() <= rec.Token {
 		t.Errorf("token %d after %d", g.Token(), rec.Token)
 	}

@@ -178,10 +178,7 @@ func TestWaitersOfOneHandleJoin(t *testing.T) {
 		time.Sleep(time.Minute)
 		mustRelease(t, held)
 		began := time.Now()
-		g, err := h.TryAcquire(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		g := mustTake(t, h)
 		time.Sleep(100 * time.Millisecond)
 		mustRelease(t, g)
 		all.Wait()
@@ -258,10 +255,7 @@ func TestWatcherThatFails(t *testing.T) {
 				released = time.Now()
 				_ = g.Release(context.Background())
 			})
-			next, err := c.Acquire(t.Context(), "job", nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			next := mustAcquire(t, c, "job")
 			if took := time.Since(released); took > lease.DefaultMaxPoll {
 				t.Errorf("the lock lay idle for %v", took)
 			}

@@ -78,9 +78,7 @@ func TestRequestToThoseThatCameLater(t *testing.T) {
 		}
 		ask := func(reason string) {
 			t.Helper()
-			if _, err := client(t, st, nil).RequestYield(t.Context(), "job", &lease.YieldOptions{Reason: reason}); err != nil {
-				t.Fatal(err)
-			}
+			must(t, errOf(client(t, st, nil).RequestYield(t.Context(), "job", &lease.YieldOptions{Reason: reason})))
 		}
 		first := take()
 		ask("one")
@@ -110,21 +108,14 @@ func TestRequestWithoutNames(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		first := mustTake(t, with(t, opened(t, st), "job", lease.LockOptions{Slots: 3}))
 		asker := client(t, st, nil)
-		if _, err := asker.RequestYield(t.Context(), "job", &lease.YieldOptions{Reason: "why"}); err != nil {
-			t.Fatal(err)
-		}
-		value, version, err := st.Get(t.Context(), "lock/job")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, errOf(asker.RequestYield(t.Context(), "job", &lease.YieldOptions{Reason: "why"})))
+		value, _ := stored(t, st, "lock/job")
 		names := `"grants":["` + wantState(t, asker, "job", lease.Shared).Holders[0].Grant + `"],`
 		if !strings.Contains(string(value), names) {
 			t.Fatalf("no names in %s", value)
 		}
 		earlier := strings.Replace(string(value), names, "", 1)
-		if _, err := st.Put(t.Context(), "lock/job", version, []byte(earlier)); err != nil {
-			t.Fatal(err)
-		}
+		put(t, st, "job", []byte(earlier))
 		second := mustTake(t, with(t, opened(t, st), "job", lease.LockOptions{Slots: 3}))
 		hears(t, first, ttl)
 		mustRelease(t, first)

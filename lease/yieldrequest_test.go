@@ -131,9 +131,7 @@ func TestRequestWithLostReplies(t *testing.T) {
 							t.Errorf("a RequestYield that was not applied = %v", err)
 						}
 						time.Sleep(2 * ttl)
-						if err := g.Err(); err != nil {
-							t.Fatal(err)
-						}
+						must(t, g.Err())
 						if err == nil {
 							hears(t, g, 0)
 						}
@@ -152,16 +150,12 @@ func TestRequestWithLostReplies(t *testing.T) {
 func TestRequestBeforeAnyWrite(t *testing.T) {
 	for name, use := range map[string]func(t *testing.T, c *lease.Client, g *lease.Guard){
 		"Renew": func(t *testing.T, c *lease.Client, g *lease.Guard) {
-			if err := g.Renew(t.Context()); err != nil {
-				t.Error(err)
-			}
+			report(t, g.Renew(t.Context()))
 			hears(t, g, 0)
 			mustRelease(t, g)
 		},
 		"SetData": func(t *testing.T, c *lease.Client, g *lease.Guard) {
-			if err := g.SetData(t.Context(), []byte("x")); err != nil {
-				t.Error(err)
-			}
+			report(t, g.SetData(t.Context(), []byte("x")))
 			if rec := wantState(t, c, "job", lease.Held); string(rec.Data) != "x" {
 				t.Errorf("the data is %q", rec.Data)
 			}
@@ -170,9 +164,7 @@ func TestRequestBeforeAnyWrite(t *testing.T) {
 		},
 		"Release": func(t *testing.T, c *lease.Client, g *lease.Guard) { mustRelease(t, g) },
 		"ReleaseTicket": func(t *testing.T, c *lease.Client, g *lease.Guard) {
-			if err := c.ReleaseTicket(t.Context(), mustDetach(t, g)); err != nil {
-				t.Error(err)
-			}
+			report(t, c.ReleaseTicket(t.Context(), mustDetach(t, g)))
 		},
 		"Attach": func(t *testing.T, c *lease.Client, g *lease.Guard) {
 			g = mustAttach(t, c, mustDetach(t, g))
@@ -181,9 +173,7 @@ func TestRequestBeforeAnyWrite(t *testing.T) {
 		},
 		"RenewTicket": func(t *testing.T, c *lease.Client, g *lease.Guard) {
 			ticket, err := c.RenewTicket(t.Context(), mustDetach(t, g), nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			g = mustAttach(t, c, ticket)
 			hears(t, g, 0)
 			mustRelease(t, g)
@@ -246,9 +236,7 @@ func TestRequestAfterALostReply(t *testing.T) {
 			if !claim {
 				time.Sleep(ttl / 2)
 				lost()
-				if err := g.Renew(t.Context()); err != nil {
-					t.Fatal(err)
-				}
+				must(t, g.Renew(t.Context()))
 			}
 			if left := g.Remaining(); left < ttl/2 {
 				t.Errorf("trust of %v is left: the write does not count", left)
@@ -267,14 +255,10 @@ func TestRequestIsOvertaken(t *testing.T) {
 		want error
 	}{
 		"a renewal": {func(t *testing.T, c *lease.Client, g *lease.Guard) {
-			if err := g.Renew(t.Context()); err != nil {
-				t.Error(err)
-			}
+			report(t, g.Renew(t.Context()))
 		}, nil},
 		"data": {func(t *testing.T, c *lease.Client, g *lease.Guard) {
-			if err := g.SetData(t.Context(), []byte("new")); err != nil {
-				t.Error(err)
-			}
+			report(t, g.SetData(t.Context(), []byte("new")))
 		}, nil},
 		"an ask":    {func(t *testing.T, c *lease.Client, g *lease.Guard) { mustAsk(t, c, "first") }, nil},
 		"a release": {func(t *testing.T, c *lease.Client, g *lease.Guard) { mustRelease(t, g) }, lease.ErrNotHeld},
@@ -283,9 +267,7 @@ func TestRequestIsOvertaken(t *testing.T) {
 			mustTry(t, c, "job")
 		}, nil},
 		"a break": {func(t *testing.T, c *lease.Client, g *lease.Guard) {
-			if _, err := c.Break(t.Context(), "job", g.Token(), nil); err != nil {
-				t.Error(err)
-			}
+			report(t, errOf(c.Break(t.Context(), "job", g.Token(), nil)))
 		}, lease.ErrNotHeld},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -319,29 +301,6 @@ func TestRequestIsOvertaken(t *testing.T) {
 	}
 }
 
-// rewrite writes the present record of the lock with a change, as another client does.
-func rewrite(t *testing.T, st store.Store, change func(*lease.Record)) {
-	t.Helper()
-	ctx := context.Background()
-	value, v, err := st.Get(ctx, "lock/job")
-	if err != nil {
-		t.Error(err)
-		return
-	}
-	rec, err := lease.Decode("job", value)
-	if err != nil {
-		t.Error(err)
-		return
-	}
-	change(rec)
-	if value, err = lease.Encode(rec); err == nil {
-		_, err = st.Put(ctx, "lock/job", v, value)
-	}
-	if err != nil && !errors.Is(err, store.ErrConflict) {
-		t.Error(err)
-	}
-}
-
 // However often others request the holder to yield: it is taken over a TTL after a waiter first saw
 // its last write. The control takes each request for a sign of life.
 func TestRequestsDelayNoTakeover(t *testing.T) {
@@ -362,7 +321,7 @@ func TestRequestsDelayNoTakeover(t *testing.T) {
 					if _, err := client(t, st, nil).RequestYield(ctx, "job", nil); err != nil && ctx.Err() == nil && !errors.Is(err, lease.ErrNotHeld) {
 						t.Error(err)
 					}
-					rewrite(t, st, func(rec *lease.Record) {
+					edit(t, st, "job", func(rec *lease.Record) {
 						if rec.State == lease.Held && rec.YieldRequest != nil {
 							rec.Nonce = fmt.Sprint("ask", i)
 							if !marked {
@@ -405,9 +364,7 @@ func TestRequestKeepsTheAge(t *testing.T) {
 			wantHeld(t, client(t, aged, nil), "job")
 			if breaks {
 				aged.age = 5 * time.Second
-				if _, err := client(t, aged, nil).Break(t.Context(), "job", g.Token(), nil); err != nil {
-					t.Fatal(err)
-				}
+				must(t, errOf(client(t, aged, nil).Break(t.Context(), "job", g.Token(), nil)))
 			}
 			time.Sleep(11 * time.Second)
 			aged.age = 6 * time.Second
@@ -427,9 +384,7 @@ func TestAgeAfterARequest(t *testing.T) {
 		aged := &agedStore{Store: st, age: ttl}
 		g := mustTry(t, client(t, aged, &lease.Options{ManualRenewal: true}), "job")
 		mustAsk(t, client(t, aged, nil), "")
-		if err := g.Renew(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, g.Renew(t.Context()))
 		aged.age = ttl / 2
 		later := newClocks()
 		later.change(func(c *clocks) { c.jumped = time.Hour })
@@ -453,9 +408,7 @@ func TestRequestKeepsTheObservation(t *testing.T) {
 			time.Sleep(ttl * 2 / 3)
 			mustAsk(t, client(t, st, o), "")
 			wantHeld(t, client(t, st, o), "job")
-			if _, err := client(t, st, o).Acquire(t.Context(), "job", nil); err != nil {
-				t.Fatal(err)
-			}
+			mustAcquire(t, client(t, st, o), "job")
 			if took := time.Since(began); took < ttl || took > ttl*3/2 {
 				t.Errorf("taken %v after the first read, want a TTL and the allowance", took)
 			}
@@ -491,7 +444,7 @@ func TestRequestToACopyIsNoRequest(t *testing.T) {
 	for _, mark := range []string{"", "of-another-write"} {
 		bubble(t, func(t *testing.T, st store.Store) {
 			g := mustTry(t, client(t, st, nil), "job")
-			rewrite(t, st, func(rec *lease.Record) {
+			edit(t, st, "job", func(rec *lease.Record) {
 				rec.Nonce, rec.HolderNonce, rec.YieldRequest = "copied", mark, &lease.YieldRequest{Grant: rec.Grant}
 			})
 			time.Sleep(ttl / 2)
@@ -515,7 +468,7 @@ func TestRenewalAmongManyRequests(t *testing.T) {
 					mustAsk(t, asker, "")
 				}
 				n--
-				rewrite(t, st, func(rec *lease.Record) { rec.Nonce = fmt.Sprint("again", n) })
+				edit(t, st, "job", func(rec *lease.Record) { rec.Nonce = fmt.Sprint("again", n) })
 			}
 			return next(ctx, op)
 		})
@@ -557,12 +510,8 @@ func TestRequestAndAnOlderReply(t *testing.T) {
 		g := mustTry(t, client(t, between, &lease.Options{ManualRenewal: true}), "job")
 		slow = true
 		w.set(nth(1, drop))
-		if err := g.Renew(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		if err := g.Err(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, g.Renew(t.Context()))
+		must(t, g.Err())
 		mustRelease(t, g)
 	})
 }
@@ -618,19 +567,13 @@ func TestDoStepsDown(t *testing.T) {
 func TestDoIgnoresRequests(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		asker := client(t, st, nil)
-		h, err := client(t, st, nil).Handle("job", &lease.LockOptions{OnYieldRequest: lease.IgnoreYieldRequests})
-		if err != nil {
-			t.Fatal(err)
-		}
-		err = h.Do(t.Context(), func(ctx context.Context, g *lease.Guard) error {
+		h := with(t, client(t, st, nil), "job", lease.LockOptions{OnYieldRequest: lease.IgnoreYieldRequests})
+		report(t, h.Do(t.Context(), func(ctx context.Context, g *lease.Guard) error {
 			mustAsk(t, asker, "")
 			hears(t, g, ttl/2)
 			time.Sleep(ttl)
 			return ctx.Err()
-		})
-		if err != nil {
-			t.Errorf("Do = %v", err)
-		}
+		}))
 	})
 }
 
@@ -678,9 +621,7 @@ func TestRequestWaits(t *testing.T) {
 	for name, end := range map[string]func(t *testing.T, c *lease.Client, g *lease.Guard){
 		"a release": func(t *testing.T, c *lease.Client, g *lease.Guard) { mustRelease(t, g) },
 		"a break": func(t *testing.T, c *lease.Client, g *lease.Guard) {
-			if _, err := c.Break(t.Context(), "job", g.Token(), nil); err != nil {
-				t.Error(err)
-			}
+			report(t, errOf(c.Break(t.Context(), "job", g.Token(), nil)))
 		},
 		"a takeover": func(t *testing.T, c *lease.Client, g *lease.Guard) {
 			mustRelease(t, g)
@@ -763,9 +704,7 @@ func TestRequestReportsWhenItIsRead(t *testing.T) {
 						}
 						told <- a
 					}})
-					if err != nil {
-						t.Error(err)
-					}
+					report(t, err)
 					done <- asked
 				}()
 				for _, g := range guards {
@@ -887,30 +826,18 @@ func TestRequestBadInput(t *testing.T) {
 		ask(&lease.YieldOptions{Reason: strings.Repeat("x", lease.MaxReason+1)}, store.ErrInvalid)
 		ask(&lease.YieldOptions{Reason: "\xff"}, store.ErrInvalid)
 		// A record that is full keeps what it has.
-		rewrite(t, st, func(rec *lease.Record) {})
-		value, v, err := st.Get(t.Context(), "lock/job")
-		if err != nil {
-			t.Fatal(err)
-		}
+		value, _ := stored(t, st, "lock/job")
 		var fields map[string]any
-		if err := json.Unmarshal(value, &fields); err != nil {
-			t.Fatal(err)
-		}
+		must(t, json.Unmarshal(value, &fields))
 		fields["of_others"] = strings.Repeat("x", store.MaxValue-len(value)-20)
 		full, err := json.Marshal(fields)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if v, err = st.Put(t.Context(), "lock/job", v, full); err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
+		put(t, st, "job", full)
 		ask(nil, store.ErrTooLarge)
-		if now, _, _ := st.Get(t.Context(), "lock/job"); !bytes.Equal(now, full) {
+		if now, _ := stored(t, st, "lock/job"); !bytes.Equal(now, full) {
 			t.Error("a request that has no room has changed the record")
 		}
-		if _, err := st.Put(t.Context(), "lock/job", v, value); err != nil {
-			t.Fatal(err)
-		}
+		put(t, st, "job", value)
 		_ = g.Release(t.Context())
 		if err := g.RefuseYield(t.Context(), strings.Repeat("x", lease.MaxReason+1)); !errors.Is(err, store.ErrInvalid) {
 			t.Errorf("Refuse with a long reason = %v", err)
