@@ -14,7 +14,12 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-func election(t *testing.T, c *lease.Client, name string) *lease.Election {
+// candidates makes candidates: a client, or a session of one.
+type candidates interface {
+	Election(name string, o *lease.LockOptions) (*lease.Election, error)
+}
+
+func election(t *testing.T, c candidates, name string) *lease.Election {
 	t.Helper()
 	e, err := c.Election(name, nil)
 	must(t, err)
@@ -51,13 +56,6 @@ func observation(l lease.Leader, err error) string {
 		return err.Error()
 	}
 	return string(l.Value)
-}
-
-func electionIn(t *testing.T, s *lease.Session, name string) *lease.Election {
-	t.Helper()
-	e, err := s.Election(name, nil)
-	must(t, err)
-	return e
 }
 
 // The value is written with the claim: a campaign costs what an acquire costs, and no
@@ -590,7 +588,7 @@ func TestLeaderUnderASession(t *testing.T) {
 		holder := newWire(p)
 		owner := client(t, holder, nil)
 		s := open(t, owner)
-		e := electionIn(t, s, "job")
+		e := election(t, s, "job")
 		g := mustCampaign(t, e, "leader")
 		w := newWire(p)
 		w.set(func(op *store.Op) fault {
@@ -632,7 +630,7 @@ func TestLeaderUnderASession(t *testing.T) {
 		// Fenced by one who waits for another lock of it.
 		holder.set(nil)
 		s = open(t, owner)
-		g = mustCampaign(t, electionIn(t, s, "job"), "leader")
+		g = mustCampaign(t, election(t, s, "job"), "leader")
 		mustTry(t, s, "other")
 		holder.set(everything(drop))
 		waiter := client(t, st, nil)
@@ -650,7 +648,7 @@ func TestLeaderUnderASession(t *testing.T) {
 		// Closed, and the lock's record not freed.
 		holder.set(nil)
 		s = open(t, owner)
-		g = mustCampaign(t, electionIn(t, s, "job"), "leader")
+		g = mustCampaign(t, election(t, s, "job"), "leader")
 		holder.set(on("lock/job", drop))
 		_ = s.Close(t.Context())
 		wantState(t, waiter, "job", lease.Held)
@@ -665,14 +663,9 @@ func TestLeaderThatFollowsInTheMiddle(t *testing.T) {
 			holder := newWire(st)
 			s := open(t, client(t, holder, nil))
 			if !removed {
-				holder.set(func(op *store.Op) fault {
-					if op.Kind == store.OpDelete {
-						return fail
-					}
-					return pass
-				})
+				holder.set(only(func(op *store.Op) bool { return op.Kind == store.OpDelete }, fail))
 			}
-			mustCampaign(t, electionIn(t, s, "job"), "the last")
+			mustCampaign(t, election(t, s, "job"), "the last")
 			next := election(t, client(t, st, nil), "job")
 			var g *lease.Guard
 			w := newWire(st)
@@ -734,7 +727,7 @@ func TestLeadAfterTheLossOfTheSession(t *testing.T) {
 			}
 
 			// A candidate under the session reports its end.
-			_, err := electionIn(t, s, "job").Campaign(t.Context(), nil)
+			_, err := election(t, s, "job").Campaign(t.Context(), nil)
 			if !errors.Is(err, lease.ErrLost) || !errors.Is(err, lease.ErrExpired) {
 				t.Errorf("Campaign: %v", err)
 			}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -160,14 +161,34 @@ func nth(n int, f fault) func(*store.Op) fault {
 	}
 }
 
+// only makes a script that does f to the requests that match.
+func only(match func(op *store.Op) bool, f fault) func(*store.Op) fault {
+	return func(op *store.Op) fault {
+		if match(op) {
+			return f
+		}
+		return pass
+	}
+}
+
+// keyed matches the requests for a key.
+func keyed(key string) func(*store.Op) bool {
+	return func(op *store.Op) bool { return op.Key == key }
+}
+
+// on makes a script that does f to the writes of a key.
+func on(key string, f fault) func(*store.Op) fault {
+	return only(func(op *store.Op) bool { return op.Key == key && op.Kind.Write() }, f)
+}
+
+// writes makes a script that does f to the writes.
+func writes(f fault) func(*store.Op) fault {
+	return only(func(op *store.Op) bool { return op.Kind.Write() }, f)
+}
+
 // everything makes a script that does f to every request but watches.
 func everything(f fault) func(*store.Op) fault {
-	return func(op *store.Op) fault {
-		if op.Kind == store.OpWatch {
-			return pass
-		}
-		return f
-	}
+	return only(func(op *store.Op) bool { return op.Kind != store.OpWatch }, f)
 }
 
 // longest is the most virtual time that a test takes, and ages the same for tests in which days and
@@ -218,6 +239,32 @@ func client(t *testing.T, st store.Store, o *lease.Options) *lease.Client {
 func bubbleClocks() lease.Reading {
 	now := time.Now()
 	return lease.Reading{Mono: now, Wall: now.Round(0)}
+}
+
+// events collects the events of a client in a bubble.
+type events struct {
+	mu  sync.Mutex
+	all []lease.Event
+}
+
+// add is an Options.OnEvent.
+func (l *events) add(e lease.Event) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.all = append(l.all, e)
+}
+
+// of returns the events so far of these kinds, in order.
+func (l *events) of(kinds ...lease.EventKind) (found []lease.Event) {
+	synctest.Wait()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, e := range l.all {
+		if slices.Contains(kinds, e.Kind) {
+			found = append(found, e)
+		}
+	}
+	return found
 }
 
 // end closes a client.
@@ -346,6 +393,9 @@ func (c *clocks) change(f func(*clocks)) {
 	defer c.mu.Unlock()
 	f(c)
 }
+
+// hidden is a store without the abilities of the one below it.
+type hidden struct{ store.Store }
 
 // volatileStore offers volatile puts, and counts them.
 type volatileStore struct {

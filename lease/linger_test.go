@@ -13,9 +13,6 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// mute hides a store's reports of changes.
-type mute struct{ store.Store }
-
 func lingering(t *testing.T, c *lease.Client, d time.Duration) *lease.Handle {
 	t.Helper()
 	h := with(t, c, "job", lease.LockOptions{Linger: d})
@@ -31,7 +28,7 @@ func TestLingerRequests(t *testing.T) {
 	}{{time.Minute, true, 2}, {time.Minute, false, 2}, {0, true, 2000}} {
 		bubble(t, func(t *testing.T, st store.Store) {
 			if !c.watch {
-				st = mute{st}
+				st = hidden{st}
 			}
 			w := newWire(st)
 			h := lingering(t, client(t, w, &lease.Options{AssumeNew: true}), c.linger)
@@ -99,7 +96,7 @@ func TestLingerGivesWay(t *testing.T) {
 			for range 20 {
 				bubble(t, func(t *testing.T, st store.Store) {
 					if !c.watch {
-						st = mute{st}
+						st = hidden{st}
 					}
 					holder := client(t, st, nil)
 					waiter := client(t, st, nil)
@@ -184,8 +181,8 @@ func TestLingerWithFaults(t *testing.T) {
 			for _, holder := range []bool{true, false} {
 				t.Run(fmt.Sprintf("%s-%d-%v", f, n, holder), func(t *testing.T) {
 					bubble(t, func(t *testing.T, st store.Store) {
-						w := newWire(mute{st})
-						hs, ws := store.Store(w), store.Store(mute{st})
+						w := newWire(hidden{st})
+						hs, ws := store.Store(w), store.Store(hidden{st})
 						if !holder {
 							hs, ws = ws, hs
 						}
@@ -227,13 +224,8 @@ func TestLingerEndsWithTheClient(t *testing.T) {
 // loss, since no work had it.
 func TestLingerLost(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
-		var mu sync.Mutex
-		kinds := map[lease.EventKind]int{}
-		c := client(t, st, &lease.Options{OnEvent: func(e lease.Event) {
-			mu.Lock()
-			defer mu.Unlock()
-			kinds[e.Kind]++
-		}})
+		var heard events
+		c := client(t, st, &lease.Options{OnEvent: heard.add})
 		h := lingering(t, c, 20*time.Minute)
 		g := acquired(t, h)
 		mustRelease(t, g)
@@ -245,10 +237,8 @@ func TestLingerLost(t *testing.T) {
 		}
 		mustRelease(t, again)
 		report(t, c.Close(t.Context()))
-		mu.Lock()
-		defer mu.Unlock()
-		if kinds[lease.EventLost] != 0 || kinds[lease.EventAcquired] != 2 {
-			t.Errorf("events: %v", kinds)
+		if len(heard.of(lease.EventLost)) != 0 || len(heard.of(lease.EventAcquired)) != 2 {
+			t.Errorf("events: %v", heard.all)
 		}
 	})
 }

@@ -34,12 +34,7 @@ func TestQueueBrokenBeforeTheHeadLooks(t *testing.T) {
 				if rec := wantState(t, client(t, st, nil), "job", lease.Held); len(rec.Queue) != 1 {
 					t.Fatalf("in the queue: %v", rec.Queue)
 				}
-				w.set(func(op *store.Op) fault {
-					if op.Key == "lock/job" {
-						return drop
-					}
-					return pass
-				})
+				w.set(only(keyed("lock/job"), drop))
 				mustRelease(t, g)
 				c := client(t, st, nil)
 				info, err := c.Inspect(t.Context(), "job")

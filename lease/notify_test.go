@@ -158,12 +158,7 @@ func TestBreakerThatDies(t *testing.T) {
 		s := open(t, client(t, st, nil))
 		g := mustTry(t, s, "job")
 		w := newWire(st)
-		w.set(func(op *store.Op) fault {
-			if op.Kind.Write() && op.Key == sessionKey(s) {
-				return drop
-			}
-			return pass
-		})
+		w.set(on(sessionKey(s), drop))
 		_, _ = client(t, w, nil).Break(t.Context(), "job", g.Token(), nil)
 		wantState(t, client(t, st, nil), "job", lease.Broken)
 		ctx, cancel := context.WithTimeout(t.Context(), ttl)
@@ -223,12 +218,7 @@ func TestAttendAgain(t *testing.T) {
 		s := open(t, client(t, w, nil))
 		g := mustTry(t, s, "job")
 		mustAsk(t, client(t, st, nil), "")
-		w.set(func(op *store.Op) fault {
-			if op.Key == "lock/job" {
-				return drop
-			}
-			return pass
-		})
+		w.set(only(keyed("lock/job"), drop))
 		time.Sleep(ttl)
 		if _, heard := g.YieldRequest(); heard {
 			t.Error("the holder acts on what it could not read")
@@ -416,7 +406,7 @@ func TestLingerUnderASession(t *testing.T) {
 	for _, watch := range []bool{true, false} {
 		bubble(t, func(t *testing.T, st store.Store) {
 			if !watch {
-				st = mute{st}
+				st = hidden{st}
 			}
 			s := open(t, client(t, st, nil))
 			h := with(t, s, "job", lease.LockOptions{Linger: 20 * time.Minute})

@@ -4,12 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/abandon"
@@ -21,13 +17,8 @@ import (
 func TestTransientErrorsAreNoLoss(t *testing.T) {
 	bothWays(t, func(t *testing.T, st store.Store, client newParty) {
 		w := newWire(st)
-		var kinds []lease.EventKind
-		var mu sync.Mutex
-		c := client(t, w, &lease.Options{OnEvent: func(e lease.Event) {
-			mu.Lock()
-			defer mu.Unlock()
-			kinds = append(kinds, e.Kind)
-		}})
+		var heard events
+		c := client(t, w, &lease.Options{OnEvent: heard.add})
 		g := mustTry(t, c, "job")
 		for _, f := range []fault{drop, fail, hang, lose} {
 			// They last until the next renewal has conflicted with them, with its read if it needs
@@ -50,10 +41,8 @@ func TestTransientErrorsAreNoLoss(t *testing.T) {
 				t.Fatalf("lost by %v: %v", f, err)
 			}
 		}
-		mu.Lock()
-		defer mu.Unlock()
-		if slices.Contains(kinds, lease.EventLost) {
-			t.Errorf("lost: %v", kinds)
+		if lost := heard.of(lease.EventLost); len(lost) > 0 {
+			t.Errorf("lost: %v", lost)
 		}
 	})
 }
@@ -62,29 +51,15 @@ func TestTransientErrorsAreNoLoss(t *testing.T) {
 func TestAtRiskThenLost(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		w := newWire(st)
-		var events []lease.Event
-		var mu sync.Mutex
-		c := client(t, w, &lease.Options{OnEvent: func(e lease.Event) {
-			mu.Lock()
-			defer mu.Unlock()
-			events = append(events, e)
-		}})
+		var heard events
+		c := client(t, w, &lease.Options{OnEvent: heard.add})
 		g := mustTry(t, c, "job")
 		w.set(everything(drop))
 		<-g.Context().Done()
 		wantLost(t, g, lease.ErrExpired)
-		synctest.Wait()
-		mu.Lock()
-		defer mu.Unlock()
-		var kinds []lease.EventKind
-		for _, e := range events {
-			kinds = append(kinds, e.Kind)
-		}
-		if want := []lease.EventKind{lease.EventAcquired, lease.EventAtRisk, lease.EventLost}; !slices.Equal(kinds, want) {
-			t.Errorf("events %v; want %v", kinds, want)
-		}
-		if last := events[len(events)-1]; !errors.Is(last.Err, errNetwork) {
-			t.Errorf("the loss says %v; want the store's error in it", last.Err)
+		told := heard.of(lease.EventAtRisk, lease.EventLost)
+		if len(told) != 2 || told[0].Kind != lease.EventAtRisk || !errors.Is(told[1].Err, errNetwork) {
+			t.Errorf("events %v; want that the lease is at risk, and then the loss with the store's error in it", told)
 		}
 	})
 }
@@ -99,12 +74,7 @@ func TestOneSlowKeyAmongMany(t *testing.T) {
 			name := fmt.Sprintf("job-%d", i)
 			guards[name] = mustTry(t, c, name)
 		}
-		w.set(func(op *store.Op) fault {
-			if strings.HasSuffix(op.Key, "/job-7") {
-				return hang
-			}
-			return pass
-		})
+		w.set(only(keyed("lock/job-7"), hang))
 		time.Sleep(10 * ttl)
 		for name, g := range guards {
 			if err := g.Err(); (err == nil) == (name == "job-7") {

@@ -33,12 +33,7 @@ func TestSessionCloseWhereLocksAreRefused(t *testing.T) {
 				for i := range 40 {
 					mustTry(t, s, fmt.Sprint(i))
 				}
-				w.set(func(op *store.Op) fault {
-					if strings.HasPrefix(op.Key, "lock/") {
-						return f
-					}
-					return pass
-				})
+				w.set(only(func(op *store.Op) bool { return strings.HasPrefix(op.Key, "lock/") }, f))
 				if err := s.Close(t.Context()); err != nil {
 					t.Fatalf("Close: %v", err)
 				}
@@ -81,12 +76,7 @@ func TestLingerReadHangs(t *testing.T) {
 				g := acquired(t, h)
 				mustRelease(t, g) // it listens
 				g = acquired(t, h)
-				w.set(func(op *store.Op) fault {
-					if op.Kind == store.OpGet {
-						return f
-					}
-					return pass
-				})
+				w.set(only(func(op *store.Op) bool { return op.Kind == store.OpGet }, f))
 				time.Sleep(ttl / 3 * 89 / 100) // a renewal is due soon
 				must(t, errOf(client(t, st, nil).RequestYield(t.Context(), "job", nil)))
 				for range 20 {
@@ -110,12 +100,7 @@ func TestSessionAttendHangs(t *testing.T) {
 		w := newWire(st)
 		s := open(t, client(t, w, nil))
 		g := mustTry(t, s, "job")
-		w.set(func(op *store.Op) fault {
-			if op.Kind == store.OpGet && op.Key == "lock/job" {
-				return hang
-			}
-			return pass
-		})
+		w.set(only(func(op *store.Op) bool { return op.Kind == store.OpGet && op.Key == "lock/job" }, hang))
 		must(t, errOf(client(t, st, nil).RequestYield(t.Context(), "job", nil)))
 		time.Sleep(ttl/3*11/10 + time.Second)
 		began := time.Now()

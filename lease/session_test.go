@@ -36,16 +36,6 @@ func open(t *testing.T, c *lease.Client) *lease.Session {
 // sessionKey is where the record of a session is.
 func sessionKey(s *lease.Session) string { return "lock.session/" + s.ID() }
 
-// on makes a script that does f to the writes of a key.
-func on(key string, f fault) func(*store.Op) fault {
-	return func(op *store.Op) fault {
-		if op.Key == key && op.Kind.Write() {
-			return f
-		}
-		return pass
-	}
-}
-
 func TestSessionRequests(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		w := newWire(st)
@@ -159,12 +149,8 @@ func TestSessionRuleBFenceBeforeTake(t *testing.T) {
 			}
 			return pass
 		})
-		var events []lease.Event
-		c := client(t, other, &lease.Options{OnEvent: func(e lease.Event) {
-			if e.Kind == lease.EventRevoked || e.Kind == lease.EventTakenOver {
-				events = append(events, e)
-			}
-		}})
+		var heard events
+		c := client(t, other, &lease.Options{OnEvent: heard.add})
 		h := handle(t, c, "lock-0")
 		if _, err := h.TryAcquire(t.Context()); !errors.Is(err, lease.ErrHeld) {
 			t.Fatal(err)
@@ -190,9 +176,9 @@ func TestSessionRuleBFenceBeforeTake(t *testing.T) {
 			t.Errorf("the session is %q, %v", info.Record.State, err)
 		}
 		mustRelease(t, g)
-		must(t, c.FlushEvents(t.Context()))
-		if len(events) != locks+1 || events[0].Kind != lease.EventRevoked || events[0].Session != s.ID() || events[0].Reason == "" || events[1].Kind != lease.EventTakenOver {
-			t.Errorf("events: %v", events)
+		told := heard.of(lease.EventRevoked, lease.EventTakenOver)
+		if len(told) != locks+1 || told[0].Kind != lease.EventRevoked || told[0].Session != s.ID() || told[0].Reason == "" || told[1].Kind != lease.EventTakenOver {
+			t.Errorf("events: %v", told)
 		}
 	})
 }
@@ -233,27 +219,15 @@ func TestSessionTwoFence(t *testing.T) {
 		mustTry(t, s, "a")
 		mustTry(t, s, "b")
 		w.set(everything(drop))
-		fences := 0
-		var mu sync.Mutex
+		var heard events
 		var wg sync.WaitGroup
 		for _, name := range []string{"a", "b"} {
-			c := client(t, st, &lease.Options{OnEvent: func(e lease.Event) {
-				mu.Lock()
-				defer mu.Unlock()
-				if e.Kind == lease.EventRevoked {
-					fences++
-				}
-			}})
-			wg.Go(func() {
-				report(t, errOf(c.Acquire(t.Context(), name, nil)))
-			})
+			c := client(t, st, &lease.Options{OnEvent: heard.add})
+			wg.Go(func() { report(t, errOf(c.Acquire(t.Context(), name, nil))) })
 		}
 		wg.Wait()
-		synctest.Wait()
-		mu.Lock()
-		defer mu.Unlock()
-		if fences != 1 {
-			t.Errorf("%d have fenced the session", fences)
+		if n := len(heard.of(lease.EventRevoked)); n != 1 {
+			t.Errorf("%d have revoked the session", n)
 		}
 	})
 }
@@ -420,12 +394,7 @@ func TestSessionRuleDNothingUnderDoubt(t *testing.T) {
 		if len(keys) != 2 || keys[1] != sessionKey(s) {
 			t.Errorf("openings wrote %q; the session is %s", keys, s.ID())
 		}
-		w.set(func(op *store.Op) fault {
-			if op.Key == sessionKey(s) {
-				return drop // beats, and the reads that show their outcomes
-			}
-			return pass
-		})
+		w.set(only(keyed(sessionKey(s)), drop))
 		time.Sleep(ttl / 2)
 		if s.Err() != nil {
 			t.Fatal(s.Err())
@@ -501,12 +470,7 @@ func TestSessionCloseIsOneWrite(t *testing.T) {
 		for i := range 100 {
 			mustTry(t, s, fmt.Sprint(i))
 		}
-		w.set(func(op *store.Op) fault {
-			if op.Key != sessionKey(s) {
-				return hang
-			}
-			return pass
-		})
+		w.set(only(func(op *store.Op) bool { return op.Key != sessionKey(s) }, hang))
 		began := time.Now()
 		if err := s.Close(t.Context()); err != nil {
 			t.Errorf("Close: %v", err)
@@ -826,7 +790,7 @@ func (p *peekingAt) GetUncommitted(ctx context.Context, key string) ([]byte, sto
 func TestSessionWaitersShareTheirLooks(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		s := open(t, client(t, st, nil))
-		w := newWire(withoutAbilities{st})
+		w := newWire(hidden{st})
 		c := client(t, w, nil)
 		var looks atomic.Int32
 		w.set(func(op *store.Op) fault {
@@ -879,12 +843,7 @@ func TestSessionSweep(t *testing.T) {
 				dropped[sessionKey(s)] = true
 			}
 		}
-		w.set(func(op *store.Op) fault {
-			if op.Kind.Write() && dropped[op.Key] {
-				return drop
-			}
-			return pass
-		})
+		w.set(only(func(op *store.Op) bool { return op.Kind.Write() && dropped[op.Key] }, drop))
 		report(t, ended["closed"].Close(t.Context()))
 		other := client(t, st, nil)
 		mustRelease(t, mustAcquire(t, other, "fenced"))
@@ -916,9 +875,6 @@ func TestSessionSweep(t *testing.T) {
 		mustAcquire(t, aged, "closed") // which names a session that is absent
 	})
 }
-
-// withoutAbilities is a store without abilities.
-type withoutAbilities struct{ store.Store }
 
 // agedAbove is an agedStore with the abilities of the store below.
 type agedAbove struct{ agedStore }

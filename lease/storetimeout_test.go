@@ -21,37 +21,25 @@ func TestUnresponsiveStoreIsReported(t *testing.T) {
 				mustTry(t, client(t, st, nil), "job")
 				w := newWire(st)
 				w.set(func(*store.Op) fault { return f })
-				var mu sync.Mutex
-				var at, left []time.Duration
+				var heard events
 				began := time.Now()
-				c := client(t, w, &lease.Options{StoreTimeout: 30 * time.Second, OnEvent: func(e lease.Event) {
-					mu.Lock()
-					defer mu.Unlock()
-					switch e.Kind {
-					case lease.EventUnresponsive:
-						at, left = append(at, time.Since(began)), append(left, e.Wait)
-					case lease.EventWaiting:
-						if e.Since.IsZero() {
-							t.Error("the wait does not tell since when the lock is held")
-						}
-					}
-				}})
+				c := client(t, w, &lease.Options{StoreTimeout: 30 * time.Second, OnEvent: heard.add})
 				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 				defer cancel()
 				_, err := c.Acquire(ctx, "job", nil)
-				mu.Lock()
-				defer mu.Unlock()
+				told := heard.of(lease.EventUnresponsive)
 				if f == pass {
-					if len(at) > 0 || !errors.Is(err, lease.ErrHeld) {
-						t.Errorf("told at %v; %v", at, err)
+					if waits := heard.of(lease.EventWaiting); len(told) > 0 || len(waits) == 0 || waits[0].Since.IsZero() || !errors.Is(err, lease.ErrHeld) {
+						t.Errorf("events %v, then %v, and %v", waits, told, err)
 					}
 					return
 				}
 				if !errors.Is(err, store.ErrUnavailable) || !errors.Is(err, lease.ErrUnresponsive) {
 					t.Errorf("the error is %v", err)
 				}
-				if len(at) != 6 || at[0] != lease.UnresponsiveAfter || at[1] != lease.UnresponsiveAfter+lease.UnresponsiveRepeat || left[0] != 30*time.Second-lease.UnresponsiveAfter {
-					t.Errorf("told at %v, with %v left", at, left)
+				at := func(i int) time.Duration { return told[i].Time.Sub(began) }
+				if len(told) != 6 || at(0) != lease.UnresponsiveAfter || at(1) != lease.UnresponsiveAfter+lease.UnresponsiveRepeat || told[0].Wait != 30*time.Second-lease.UnresponsiveAfter {
+					t.Errorf("events from %v on: %v", began, told)
 				}
 			})
 		})
@@ -92,12 +80,12 @@ func TestWritesAloneFail(t *testing.T) {
 		open   bool // a session
 		want   time.Duration
 	}{
-		"refused":       {script: func(op *store.Op) fault { return writes(op, fail) }, want: 30 * time.Second},
-		"unknown":       {script: func(op *store.Op) fault { return writes(op, drop) }, want: 30 * time.Second},
-		"hanging":       {script: func(op *store.Op) fault { return writes(op, hang) }, want: 30 * time.Second},
-		"a session":     {script: func(op *store.Op) fault { return writes(op, fail) }, open: true, want: 30 * time.Second},
-		"held":          {script: func(op *store.Op) fault { return writes(op, fail) }, held: true},
-		"a dead holder": {script: func(op *store.Op) fault { return writes(op, fail) }, held: true, dead: true, want: 90 * time.Second},
+		"refused":       {script: writes(fail), want: 30 * time.Second},
+		"unknown":       {script: writes(drop), want: 30 * time.Second},
+		"hanging":       {script: writes(hang), want: 30 * time.Second},
+		"a session":     {script: writes(fail), open: true, want: 30 * time.Second},
+		"held":          {script: writes(fail), held: true},
+		"a dead holder": {script: writes(fail), held: true, dead: true, want: 90 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, st store.Store) {
@@ -106,16 +94,9 @@ func TestWritesAloneFail(t *testing.T) {
 				}
 				w := newWire(unwatched{st})
 				w.set(c.script)
-				var mu sync.Mutex
-				var events []lease.Event
+				var heard events
 				began := time.Now()
-				cl := client(t, w, &lease.Options{CheckTokenFloor: true, StoreTimeout: 30 * time.Second, OnEvent: func(e lease.Event) {
-					mu.Lock()
-					defer mu.Unlock()
-					if e.Kind == lease.EventUnresponsive {
-						events = append(events, e)
-					}
-				}})
+				cl := client(t, w, &lease.Options{CheckTokenFloor: true, StoreTimeout: 30 * time.Second, OnEvent: heard.add})
 				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 				defer cancel()
 				var err error
@@ -124,32 +105,22 @@ func TestWritesAloneFail(t *testing.T) {
 				} else {
 					_, err = cl.Acquire(ctx, "job", nil)
 				}
-				took := time.Since(began)
-				mu.Lock()
-				defer mu.Unlock()
+				took, told := time.Since(began), heard.of(lease.EventUnresponsive)
 				if c.want == 0 {
-					if len(events) > 0 || errors.Is(err, lease.ErrUnresponsive) {
-						t.Errorf("a healthy wait ends with %v, after %d events", err, len(events))
+					if len(told) > 0 || errors.Is(err, lease.ErrUnresponsive) {
+						t.Errorf("a healthy wait ends with %v, after %d events", err, len(told))
 					}
 					return
 				}
 				if !errors.Is(err, lease.ErrUnresponsive) || took < c.want || took > c.want+20*time.Second {
 					t.Errorf("after %v: %v", took, err)
 				}
-				if len(events) < 3 || events[len(events)-1].Err == nil || name != "hanging" && !errors.Is(events[0].Err, errNetwork) {
-					t.Errorf("%d events, the last of which is %+v", len(events), events)
+				if len(told) < 3 || told[len(told)-1].Err == nil || name != "hanging" && !errors.Is(told[0].Err, errNetwork) {
+					t.Errorf("%d events: %+v", len(told), told)
 				}
 			})
 		})
 	}
-}
-
-// writes does f to a write.
-func writes(op *store.Op, f fault) fault {
-	if op.Kind.Write() {
-		return f
-	}
-	return pass
 }
 
 // The time in which a waiter's writes fail adds up over the times in which it has nothing to write,
@@ -157,7 +128,7 @@ func writes(op *store.Op, f fault) fault {
 func TestWritesFailBetweenHolders(t *testing.T) {
 	for _, answered := range []bool{false, true} {
 		bubble(t, func(t *testing.T, st store.Store) {
-			lost := func(op *store.Op) fault { return writes(op, drop) }
+			lost := writes(drop)
 			w := newWire(unwatched{st})
 			w.set(lost)
 			c := client(t, w, &lease.Options{CheckTokenFloor: true, StoreTimeout: 30 * time.Second})
@@ -203,15 +174,8 @@ func TestSilenceIsOfTheClient(t *testing.T) {
 	for _, silent := range []bool{false, true} {
 		bubble(t, func(t *testing.T, st store.Store) {
 			w := newWire(&slowStore{Store: unwatched{st}, silent: silent, turn: make(chan struct{}, 1)})
-			var mu sync.Mutex
-			told := 0
-			c := client(t, w, &lease.Options{TTL: 10 * time.Minute, StoreTimeout: 10 * time.Second, OnEvent: func(e lease.Event) {
-				mu.Lock()
-				defer mu.Unlock()
-				if e.Kind == lease.EventUnresponsive {
-					told++
-				}
-			}})
+			var heard events
+			c := client(t, w, &lease.Options{TTL: 10 * time.Minute, StoreTimeout: 10 * time.Second, OnEvent: heard.add})
 			var all sync.WaitGroup
 			for i := range 100 {
 				all.Go(func() {
@@ -221,9 +185,7 @@ func TestSilenceIsOfTheClient(t *testing.T) {
 				})
 			}
 			all.Wait()
-			mu.Lock()
-			defer mu.Unlock()
-			if silent && told != 2 || !silent && told != 0 {
+			if told := len(heard.of(lease.EventUnresponsive)); silent && told != 2 || !silent && told != 0 {
 				t.Errorf("silent: %v; reported %d times", silent, told)
 			}
 		})
@@ -256,23 +218,14 @@ func (s *slowStore) Put(ctx context.Context, key string, base store.Version, val
 func TestWriteTimeIsNoSilence(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		const wait = 12 * time.Second
-		var mu sync.Mutex
-		told := 0
-		c := client(t, &waitingStore{st, wait}, &lease.Options{TTL: 5 * time.Minute, StoreTimeout: 30 * time.Second, OnEvent: func(e lease.Event) {
-			mu.Lock()
-			defer mu.Unlock()
-			if e.Kind == lease.EventUnresponsive {
-				told++
-			}
-		}})
+		var heard events
+		c := client(t, &waitingStore{st, wait}, &lease.Options{TTL: 5 * time.Minute, StoreTimeout: 30 * time.Second, OnEvent: heard.add})
 		began := time.Now()
 		if _, err := c.Acquire(t.Context(), "job", nil); err != nil || time.Since(began) < wait {
 			t.Errorf("after %v: %v", time.Since(began), err)
 		}
-		mu.Lock()
-		defer mu.Unlock()
-		if told > 0 {
-			t.Errorf("it is reported as unresponsive %d times", told)
+		if told := heard.of(lease.EventUnresponsive); len(told) > 0 {
+			t.Errorf("it is reported as unresponsive: %v", told)
 		}
 	})
 }
@@ -300,12 +253,7 @@ func TestFailureOutOfTurnIsNoSilence(t *testing.T) {
 		s, err := c.OpenSession(t.Context())
 		must(t, err)
 		h := with(t, s, "job", lease.LockOptions{Fair: true})
-		w.set(func(op *store.Op) fault {
-			if op.Key == "lock/job" && op.Kind.Write() {
-				return fail
-			}
-			return pass
-		})
+		w.set(on("lock/job", fail))
 		acquire(h)
 		time.Sleep(time.Second)
 		w.set(nil)

@@ -67,7 +67,7 @@ func TestTakeoverRequestsOfOneWhoWaits(t *testing.T) {
 	const locks = 20
 	for name, reach := range map[string]func(store.Store) store.Store{
 		"a store that pushes": func(st store.Store) store.Store { return st },
-		"a store that polls":  func(st store.Store) store.Store { return withoutAbilities{st} },
+		"a store that polls":  func(st store.Store) store.Store { return hidden{st} },
 	} {
 		for _, dead := range []bool{false, true} { // whether its process is known to be dead
 			t.Run(fmt.Sprintf("%s, dead process %v", name, dead), func(t *testing.T) {
@@ -106,7 +106,7 @@ func TestTakeoverRequestsOfOneWhoComes(t *testing.T) {
 	const locks = 20
 	for name, reach := range map[string]func(store.Store) store.Store{
 		"a conflict tells":         func(st store.Store) store.Store { return st },
-		"a conflict tells nothing": func(st store.Store) store.Store { return withoutAbilities{st} },
+		"a conflict tells nothing": func(st store.Store) store.Store { return hidden{st} },
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, st store.Store) {

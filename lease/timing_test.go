@@ -279,9 +279,6 @@ func TestStoreTimeout(t *testing.T) {
 	})
 }
 
-// hidden is a store without the abilities of the one below it.
-type hidden struct{ store.Store }
-
 // The locks of a set are released at the same time.
 func TestSetReleaseOnAStoreThatHangs(t *testing.T) {
 	bothWays(t, func(t *testing.T, st store.Store, client newParty) {

@@ -45,16 +45,9 @@ func hears(t *testing.T, g *lease.Guard, within time.Duration) lease.YieldStatus
 // lock. The request to yield stays in the record until the grant ends.
 func TestRequestIsRead(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
-		var mu sync.Mutex
-		var events []lease.Event
+		var heard events
 		w := newWire(st)
-		c := client(t, w, &lease.Options{Holder: "ada", OnEvent: func(e lease.Event) {
-			mu.Lock()
-			defer mu.Unlock()
-			if e.Kind == lease.EventYieldRequested {
-				events = append(events, e)
-			}
-		}})
+		c := client(t, w, &lease.Options{Holder: "ada", OnEvent: heard.add})
 		g := mustTry(t, c, "job")
 		if _, ok := g.YieldRequest(); ok {
 			t.Error("YieldRequest returns a request before there is one")
@@ -101,11 +94,8 @@ func TestRequestIsRead(t *testing.T) {
 		if _, ok := g.YieldRequest(); ok {
 			t.Error("the request outlives the grant")
 		}
-		synctest.Wait()
-		mu.Lock()
-		defer mu.Unlock()
-		if len(events) != 1 || events[0].Holder != "bob" || events[0].Reason != "an upgrade" || events[0].Token != asked.Token {
-			t.Errorf("events: %+v", events)
+		if told := heard.of(lease.EventYieldRequested); len(told) != 1 || told[0].Holder != "bob" || told[0].Reason != "an upgrade" || told[0].Token != asked.Token {
+			t.Errorf("events: %+v", told)
 		}
 	})
 }
