@@ -156,8 +156,8 @@ func (q *Queues) ReadAnswered(key string, began uint64, at time.Time, v store.Ve
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	last := q.batchPolls.reads[key]
-	if last == nil {
-		return
+	if last == nil || began < last.began {
+		return // a later read has been answered: this one may show an older state
 	}
 	if run, listed := q.batchPolls.tags[key]; listed && last.version != v && run.since < last.began {
 		q.batchPolls.stale[key] = run.tag

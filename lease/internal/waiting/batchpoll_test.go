@@ -1,6 +1,9 @@
 package waiting
 
-import "testing"
+import (
+	"testing"
+	"time"
+)
 
 // A record is unchanged if the tag was answered before the read began, and was still the same in a
 // batch poll that began after the read was answered.
@@ -21,5 +24,19 @@ func TestBatchPollProof(t *testing.T) {
 		if proves := s.confirms("job", "v"); proves != c.proves {
 			t.Errorf("%s: proves %v", c.name, proves)
 		}
+	}
+}
+
+// A read that was answered late, with a state from before the last listing, does not make the client take
+// the listings for wrong.
+func TestBatchPollIgnoresAnOvertakenRead(t *testing.T) {
+	q := &Queues{batchPolls: &batchPolls{reads: map[string]*lastRead{"job": {}}, stale: map[string]string{}}}
+	s := q.batchPolls
+	slow := q.ReadBegins()
+	s.tags = map[string]tagRun{"job": {"new tag", s.event()}} // the record was changed in the meantime
+	q.ReadAnswered("job", q.ReadBegins(), time.Now(), "new")
+	q.ReadAnswered("job", slow, time.Now(), "old")
+	if len(s.stale) > 0 || s.reads["job"].version != "new" {
+		t.Errorf("the last read has shown %q; these tags count as wrong: %v", s.reads["job"].version, s.stale)
 	}
 }
