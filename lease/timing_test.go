@@ -216,6 +216,22 @@ func TestHangingRequests(t *testing.T) {
 	}
 }
 
+// A renewal whose first write hangs ends with the reply to its second write.
+func TestRenewalDoesNotAwaitTheWriteThatHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWire(memstore.New())
+		g := mustTry(t, client(t, w, &lease.Options{TTL: time.Minute, ManualRenewal: true}), "job")
+		n := 0
+		w.set(func(*store.Op) fault {
+			if n++; n == 1 {
+				return hang
+			}
+			return pass
+		})
+		within(t, "Renew", 20*time.Second, func() { must(t, g.Renew(t.Context())) })
+	})
+}
+
 // A release does not wait for a read that finds out about a renewal, nor for the renewal,
 // longer than it may, at the longest TTL too.
 func TestReleaseDuringARenewalThatHangs(t *testing.T) {

@@ -110,7 +110,10 @@ func (g *Grant) Renew(ctx context.Context, firm bool, change func(*lockrec.Recor
 		return err
 	}
 	delay, slow := g.hedgeDelay(left), make(chan error, 1)
-	timer := time.AfterFunc(delay, func() { slow <- r.await(ctx, 0) })
+	timer := time.AfterFunc(delay, func() {
+		slow <- r.await(ctx, 0)
+		cancel() // the first write, if it still hangs
+	})
 	first := send()
 	if !timer.Stop() {
 		r.replies <- first
