@@ -79,16 +79,16 @@ export GORACE="${GORACE:-atexit_sleep_ms=0}"
 # without it. Other tests run the same code with it.
 unraced='TestMutants|TestPollSchedule|TestGreedyHolders|TestDamagedAnswers|TestEndlessListings|TestEndlessVersions'
 unraced+='|TestLogOrders|TestLogRandomOrders|TestBrokenAssumption|TestBacklog|TestManyVersions|TestOrderedEarlyShownLate|TestNoSettleDelay'
-unraced+='|TestCompressed|FuzzS3Answers|FuzzDamagedWrites|TestRecordThatIsFull|TestDataAtTheLimit'
+unraced+='|TestCompressed|FuzzS3Answers|FuzzDamagedWrites|TestFullRecordBlocksNoLock|TestDataAtTheLimit'
 unraced+='|TestSecretsInURLs|TestSecretsInObjectURLs|TestReferences'
 unraced+='|TestHandOverRequests|TestAskersLoseNoSession|TestManyAskersLoseNoSession|TestManyWaitersLoseNoLease|TestQueueOfShortWaits'
-unraced+='|TestFirstSightsAreBounded|TestFullLock|TestSimulationNotices|TestQueueThatWasSlow'
-unraced+='|TestOneSlowKeyAmongMany|TestSessionWaitersShareTheirLooks|TestAcceptedOptionsLoseNothing|TestSteadyLatency|TestFrozenForLong|TestBatchPollTakeover'
+unraced+='|TestFirstSightsAreBounded|TestFullLockRefusesMoreMembers|TestSimulationNotices|TestShortWaitsReturnToAQueueThatWasSlow'
+unraced+='|TestOneSlowKeyAmongMany|TestWaitersShareReadsOfASession|TestAcceptedOptionsLoseNothing|TestSteadyLatency|TestFrozenStoreCostsFewGoroutines|TestBatchPollTakeover'
 unraced+='|TestBatchPollRequests|TestBatchPollHandOver|TestBatchPollOddListings|TestAllBeforeAWaiterLeave'
 unraced+='|TestSQLiteLargeRow|TestPolicies|TestStatusUsage|TestGoWords|TestNamesWhatIsInIt|TestSweepRate|TestSweepMemory|TestBatchPollThatIsWrong|TestRequestsOfWaiters'
 models=(./proof/sessionmodel ./proof/rostermodel ./proof/logmodel ./proof/versionmodel)
 # These do less with the race detector than without it.
-again='TestSimulation|TestSimulationOfCrowds|TestOrders|TestTicketAlteredAtRandom'
+again='TestSimulation|TestSimulationOfCrowds|TestOneFaultInEachOrderOfCalls|TestTicketAlteredAtRandom'
 # The packages that take longest come first, so that the others run beside them.
 mapfile -t raced < <(go list ./cmd/internal/command ./lease ./store/filestore ./compat/s3verstore "${released[@]}" ./examples/... ./proof/lockmodel ./proof/explore/... ./proof/integration/hostile)
 mapfile -t rest < <(grep -rlE --include='*_test.go' "^func ($unraced)\(" . | xargs -n 1 dirname | sort -u)

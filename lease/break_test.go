@@ -26,12 +26,12 @@ func takes(t *testing.T, c locker, name string) time.Duration {
 
 // A break makes no takeover later: a waiter that has watched the holder's last write continues that
 // watch.
-func TestBreakKeepsTheWatch(t *testing.T) {
+func TestBreakDelaysNoTakeover(t *testing.T) {
 	bothWays(t, func(t *testing.T, st store.Store, client newParty) { breakWatched(t, st, ttl, nil) })
 }
 
 // So does a process that reads the observation of an earlier one.
-func TestBreakKeepsTheObservation(t *testing.T) {
+func TestBreakDelaysNoTakeoverByALaterProcess(t *testing.T) {
 	breakWatched(t, named(t), 2*time.Second, &sightings{})
 }
 
@@ -61,7 +61,7 @@ func breakWatched(t *testing.T, st store.Store, ttl time.Duration, memory lease.
 }
 
 // The watch of an earlier write does not count: the holder renewed after it.
-func TestBreakAfterARenewal(t *testing.T) {
+func TestWaitAfterABreakBeginsWithTheLastRenewal(t *testing.T) {
 	bothWays(t, func(t *testing.T, st store.Store, client newParty) {
 		g := mustTry(t, client(t, st, &lease.Options{ManualRenewal: true}), "job")
 		h := handle(t, client(t, st, nil), "job")
@@ -80,7 +80,7 @@ func TestBreakAfterARenewal(t *testing.T) {
 }
 
 // A dead process is dead in a broken record, too, before the break and after.
-func TestBreakOfADeadProcess(t *testing.T) {
+func TestBrokenLockOfADeadProcessIsFreeAtOnce(t *testing.T) {
 	bothWays(t, func(t *testing.T, st store.Store, client newParty) {
 		for _, diesFirst := range []bool{true, false} {
 			p := &presence{Store: st, verdict: store.Alive, died: make(chan struct{})}
@@ -102,7 +102,7 @@ func TestBreakOfADeadProcess(t *testing.T) {
 
 // The age of what was broken counts with that of the break, unless the holder's wall
 // clock says otherwise.
-func TestBreakKeepsTheAge(t *testing.T) {
+func TestBreakKeepsTheAgeOfTheLastRenewal(t *testing.T) {
 	bothWays(t, func(t *testing.T, st store.Store, client newParty) {
 		aged := &agedStore{Store: st}
 		g := mustTry(t, client(t, aged, &lease.Options{ManualRenewal: true}), "job")
@@ -119,7 +119,7 @@ func TestBreakKeepsTheAge(t *testing.T) {
 
 // A holder frees the lock when it releases, as it would have done without the break, whether it has
 // read of the break or not.
-func TestReleaseOfABrokenLease(t *testing.T) {
+func TestReleaseFreesABrokenLock(t *testing.T) {
 	for _, heard := range []bool{true, false} {
 		for _, script := range []func(*store.Op) fault{nil, nth(1, lose), nth(1, drop), nth(1, repeat)} {
 			bothWays(t, func(t *testing.T, st store.Store, client newParty) {
@@ -150,7 +150,7 @@ func TestReleaseOfABrokenLease(t *testing.T) {
 
 // A handle takes its own broken grant at once, when its guards were released and the release did
 // not reach the store.
-func TestOwnBrokenGrant(t *testing.T) {
+func TestHandleTakesItsOwnBrokenLockAtOnce(t *testing.T) {
 	bothWays(t, func(t *testing.T, st store.Store, client newParty) {
 		w := newWire(st)
 		h := handle(t, client(t, w, nil), "job")
@@ -191,7 +191,7 @@ func TestBreakDuringARenewalReportsNoAge(t *testing.T) {
 }
 
 // A break that conflicts with a renewal keeps what the renewal wrote.
-func TestBreakDuringSetData(t *testing.T) {
+func TestBreakKeepsNewData(t *testing.T) {
 	bothWays(t, func(t *testing.T, st store.Store, client newParty) {
 		g := mustTry(t, client(t, st, nil), "job")
 		between := store.Intercept(st, func(ctx context.Context, op *store.Op, next store.Handler) error {
@@ -209,7 +209,7 @@ func TestBreakDuringSetData(t *testing.T) {
 
 // A claim that is applied, and broken before its client knows, keeps no waiter
 // out: not its own handle, and where it is given up, not others.
-func TestBreakOfAnUnresolvedClaim(t *testing.T) {
+func TestBrokenClaimKeepsNoWaiterOut(t *testing.T) {
 	for _, givenUp := range []bool{true, false} {
 		bothWays(t, func(t *testing.T, st store.Store, client newParty) {
 			w := newWire(st)

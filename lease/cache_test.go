@@ -2,19 +2,19 @@ package lease_test
 
 import (
 	"errors"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/holdfast-go/holdfast/lease"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/filestore"
+	"github.com/holdfast-go/holdfast/store/memstore"
 )
 
-// TestMemoryOfLocalStore: on a local store a process that announces itself saves no observation of
-// its own grants, or of a free lock. It saves one of what others may have to wait for: another's
-// grant, and the time before which no grant may follow.
-func TestMemoryOfLocalStore(t *testing.T) {
+// On a local store a process that announces itself saves no observation of its own grants, or of a
+// free lock. It saves one of what others may have to wait for: another's grant, and the time before
+// which no grant may follow.
+func TestCacheOfALocalStoreHoldsWhatOthersWaitFor(t *testing.T) {
 	open := func() *filestore.Store {
 		st, err := filestore.Open(t.TempDir(), nil)
 		must(t, err)
@@ -54,13 +54,36 @@ func TestMemoryOfLocalStore(t *testing.T) {
 	}
 }
 
-// TestLongName: the error for a name that is too long gives its own length, not that of the key.
-func TestLongName(t *testing.T) {
-	c := client(t, named(t), nil)
-	longest := store.MaxKey - len("lock/")
-	mustRelease(t, mustTry(t, c, strings.Repeat("n", longest)))
-	_, err := c.TryAcquire(t.Context(), strings.Repeat("n", longest+1), nil)
-	if !errors.Is(err, store.ErrKey) || !strings.Contains(err.Error(), "508 bytes, at most 507") {
-		t.Errorf("%v", err)
+// named returns a store that has a name, as everything that remembers needs one.
+func named(t *testing.T) store.Store {
+	t.Helper()
+	return &namedStore{Store: &memstore.Store{}, name: "test:" + t.Name()}
+}
+
+type namedStore struct {
+	store.Store
+	name string
+}
+
+func (s *namedStore) Unwrap() store.Store { return s.Store }
+
+func (s *namedStore) Traits() store.Traits {
+	traits := store.TraitsOf(s.Store)
+	traits.Name = s.name
+	return traits
+}
+
+// An earlier process has seen the semaphore with another
+// number of slots. That refuses no later one: the record has been changed since.
+func TestCachedSlotCountRefusesNoHandle(t *testing.T) {
+	st := named(t)
+	memory := &sightings{}
+	process := func() *lease.Session { return open(t, client(t, st, &lease.Options{Cache: memory})) }
+	mustRelease(t, mustTake(t, with(t, process(), "job", lease.LockOptions{Slots: 2})))
+	// The next process remembers the record as it is now, and the one after it still does.
+	if _, err := with(t, process(), "job", lease.LockOptions{Slots: 3}).TryAcquire(t.Context()); !errors.Is(err, lease.ErrSlotCount) {
+		t.Fatal(err)
 	}
+	must(t, errOf(client(t, st, nil).Resize(t.Context(), "job", 3)))
+	mustRelease(t, mustTake(t, with(t, process(), "job", lease.LockOptions{Slots: 3})))
 }

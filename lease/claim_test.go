@@ -13,7 +13,7 @@ import (
 )
 
 // The reply of an acquire is lost.
-func TestLostReplyOfAnAcquire(t *testing.T) {
+func TestAcquireSurvivesALostReply(t *testing.T) {
 	for _, f := range []fault{lose, drop, repeat, fail} {
 		t.Run(fmt.Sprint(f), func(t *testing.T) {
 			bothWays(t, func(t *testing.T, st store.Store, client newParty) {
@@ -72,7 +72,7 @@ func TestGivenUpAcquireCannotLandLater(t *testing.T) {
 }
 
 // A claim conflicts with itself, and another client holds the lock by then.
-func TestOwnConflictWhileAnotherHolds(t *testing.T) {
+func TestLostClaimDoesNotAdoptAnothersGrant(t *testing.T) {
 	bothWays(t, func(t *testing.T, st store.Store, client newParty) {
 		w := newWire(st)
 		a, b := client(t, w, nil), client(t, st, nil)
@@ -100,7 +100,7 @@ func TestOwnConflictWhileAnotherHolds(t *testing.T) {
 }
 
 // Many short tries, as of separate processes, take a dead holder's lock in the end.
-func TestShortTriesWinInTheEnd(t *testing.T) {
+func TestShortTriesOfManyProcessesTakeADeadLock(t *testing.T) {
 	st := named(t)
 	memory := lease.FileCache(filepath.Join(t.TempDir(), "seen"))
 	dead := client(t, st, &lease.Options{ManualRenewal: true, TTL: 600 * time.Millisecond})
@@ -127,7 +127,7 @@ func TestShortTriesWinInTheEnd(t *testing.T) {
 }
 
 // Cancelling the context of an acquire, after it and while waiting.
-func TestCancelTheAcquire(t *testing.T) {
+func TestCancelledAcquireEndsOnlyTheWait(t *testing.T) {
 	bothWays(t, func(t *testing.T, st store.Store, client newParty) {
 		a, b := client(t, st, nil), client(t, st, nil)
 		ctx, cancel := context.WithCancel(t.Context())

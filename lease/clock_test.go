@@ -9,7 +9,7 @@ import (
 )
 
 // A holder notices that its machine slept, although the monotonic clock stopped.
-func TestSuspendedMachine(t *testing.T) {
+func TestHolderNoticesThatItsMachineSlept(t *testing.T) {
 	for name, sleep := range map[string]func(*clocks){
 		"wall clock tells":      func(c *clocks) { c.jumped += 10 * time.Minute },
 		"boot-time clock tells": func(c *clocks) { c.suspended += 10 * time.Minute },
@@ -28,7 +28,7 @@ func TestSuspendedMachine(t *testing.T) {
 }
 
 // When the wall clock of the holder or the waiter jumps, no two hold the lock.
-func TestWallClockJumps(t *testing.T) {
+func TestWallClockJumpsCauseNoTakeover(t *testing.T) {
 	for _, jump := range []time.Duration{time.Hour, -time.Hour} {
 		t.Run(jump.String(), func(t *testing.T) {
 			bubble(t, func(t *testing.T, st store.Store) {
@@ -56,7 +56,7 @@ func TestWallClockJumps(t *testing.T) {
 }
 
 // A process that wakes up after its lease has expired gets the event of the loss.
-func TestWakingUpExpired(t *testing.T) {
+func TestHolderThatWakesUpLateGetsTheLossEvent(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		var heard events
 		c := client(t, st, &lease.Options{OnEvent: heard.add})

@@ -169,9 +169,9 @@ func TestQueueOfShortWaits(t *testing.T) {
 	}
 }
 
-// TestQueueThatWasSlow: a waiter with short deadlines that has once seen its queue stand still
-// gets its turn when the queue moves again, although it is never empty.
-func TestQueueThatWasSlow(t *testing.T) {
+// A waiter with short deadlines that has once seen its queue stand still gets its turn when the
+// queue moves again, although it is never empty.
+func TestShortWaitsReturnToAQueueThatWasSlow(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		fair := lease.LockOptions{Fair: true}
 		g := mustTake(t, with(t, opened(t, st), "job", fair))

@@ -69,7 +69,7 @@ func TestDataAtTheLimit(t *testing.T) {
 
 // A record that an earlier version filled up, or another program, wedges no lock: it is
 // renewed, broken, taken over and freed, with its data while there is room for it.
-func TestRecordThatIsFull(t *testing.T) {
+func TestFullRecordBlocksNoLock(t *testing.T) {
 	full := func(t *testing.T, state lease.State, unknown int) (value, data []byte) {
 		t.Helper()
 		rec := map[string]any{

@@ -26,7 +26,7 @@ func breaks(t *testing.T, st store.Store, g *lease.Guard) {
 // The function runs under the lease, with the values and the deadline of the caller's
 // context, and afterwards the lock is free. On a store whose conflicts tell the state that
 // costs two requests for a new lock.
-func TestDo(t *testing.T) {
+func TestDoHoldsTheLockUntilItReturns(t *testing.T) {
 	bothWays(t, func(t *testing.T, st store.Store, client newParty) {
 		type key struct{}
 		w := newWire(st)

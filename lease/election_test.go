@@ -151,7 +151,7 @@ func TestCampaignIsOverWithItsContext(t *testing.T) {
 
 // A value that does not fit is refused before anything is sent, and before any wait. The
 // value that is there stays.
-func TestValueTooLarge(t *testing.T) {
+func TestLargeValueIsRefusedBeforeAnyRequest(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		other := mustTry(t, client(t, st, nil), "job")
 		w := newWire(unwatched{st}) // where a campaign reads first
@@ -181,7 +181,7 @@ func TestValueTooLarge(t *testing.T) {
 	})
 }
 
-func TestProclaimOfALeaderAlone(t *testing.T) {
+func TestOnlyALeaderProclaims(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		c := client(t, st, nil)
 		e := election(t, c, "job")
@@ -353,7 +353,7 @@ func TestObserveSurvivesErrors(t *testing.T) {
 }
 
 // What one look knows decides whether a dead leader is named.
-func TestLeaderThatDied(t *testing.T) {
+func TestDeadLeaderIsNotNamed(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		p := &presence{Store: st, verdict: store.Alive, died: make(chan struct{})}
 		c := client(t, p, nil)
@@ -565,7 +565,7 @@ func TestLeadStopsWhileItWaits(t *testing.T) {
 }
 
 // A function that panics leaves no leader.
-func TestLeadOfAPanic(t *testing.T) {
+func TestPanicEndsTheLeadership(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		c := client(t, st, nil)
 		func() {
@@ -582,7 +582,7 @@ func TestLeadOfAPanic(t *testing.T) {
 
 // What a read of the session says about a leader under it. Leader writes nothing, whatever it
 // finds and however often it looks.
-func TestLeaderUnderASession(t *testing.T) {
+func TestLeaderReadsTheSessionAndWritesNothing(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		p := &presence{Store: st, verdict: store.Alive, died: make(chan struct{})}
 		holder := newWire(p)
@@ -657,7 +657,7 @@ func TestLeaderUnderASession(t *testing.T) {
 }
 
 // The lock passes on between the look at it and the look at the session that had it.
-func TestLeaderThatFollowsInTheMiddle(t *testing.T) {
+func TestLeaderThatChangesDuringTheRead(t *testing.T) {
 	for _, removed := range []bool{true, false} { // the session's record
 		bubble(t, func(t *testing.T, st store.Store) {
 			holder := newWire(st)

@@ -185,7 +185,7 @@ func TestFrozenCallsEnd(t *testing.T) {
 }
 
 // Detach ends in time, too, and its ticket is good if nothing landed late.
-func TestFrozenDetach(t *testing.T) {
+func TestDetachEndsOnAFrozenStore(t *testing.T) {
 	frozen(t, func(t *testing.T, d *disk) {
 		o := &lease.Options{NoPresence: true, Tuning: lease.Tuning{ReleaseTimeout: 2 * time.Second}}
 		c := client(t, d, o)
@@ -199,7 +199,7 @@ func TestFrozenDetach(t *testing.T) {
 }
 
 // A store that never answers costs a bounded number of goroutines, however long it lasts.
-func TestFrozenForLong(t *testing.T) {
+func TestFrozenStoreCostsFewGoroutines(t *testing.T) {
 	frozen(t, func(t *testing.T, d *disk) {
 		c := client(t, d, &lease.Options{TTL: 5 * time.Second})
 		g := mustTry(t, c, "job")
@@ -234,7 +234,7 @@ func (m frozenMemory) Load(string, string) (lease.Observation, bool) {
 func (m frozenMemory) Save(lease.Observation) { <-m.thaw }
 
 // A memory that does not answer holds up an acquire and a release for a moment.
-func TestFrozenMemory(t *testing.T) {
+func TestFrozenCacheDelaysNoLock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := frozenMemory{make(chan struct{})}
 		c := client(t, named(t), &lease.Options{Cache: m})
@@ -245,7 +245,7 @@ func TestFrozenMemory(t *testing.T) {
 
 // A handler and a logger that block keep no lease alive, stop no renewal, and hold up no
 // call; what they miss is counted, and they cost one goroutine each.
-func TestBlockedHandler(t *testing.T) {
+func TestBlockedHandlerStopsNothing(t *testing.T) {
 	frozen(t, func(t *testing.T, d *disk) {
 		block := make(chan struct{})
 		defer close(block)
@@ -321,7 +321,7 @@ func TestRenewalsLeaveRoomInTheQueue(t *testing.T) {
 }
 
 // A slow handler receives every event, in order, and how many were dropped.
-func TestSlowHandler(t *testing.T) {
+func TestSlowHandlerLearnsWhatItMissed(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		var events []lease.Event
 		slow := time.Millisecond

@@ -12,7 +12,7 @@ import (
 
 // An acquire during which the client is closed, at any time, returns a guard that is over
 // or ends at once, or an error, and never neither.
-func TestHandleAcquireDuringClose(t *testing.T) {
+func TestAcquireDuringCloseLeavesNoLock(t *testing.T) {
 	for after := range 40 {
 		bothWays(t, func(t *testing.T, st store.Store, client newParty) {
 			slow := store.Intercept(st, func(ctx context.Context, op *store.Op, next store.Handler) error {
@@ -39,7 +39,7 @@ func TestHandleAcquireDuringClose(t *testing.T) {
 }
 
 // What was handed over in a ticket may have been changed by others.
-func TestHandleContinuousAfterDetach(t *testing.T) {
+func TestUsedTicketEndsWasLastHolder(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		o := &lease.Options{TTL: time.Minute, NoPresence: true, ManualRenewal: true}
 		a, b := client(t, st, o), client(t, st, o)
@@ -58,7 +58,7 @@ func TestHandleContinuousAfterDetach(t *testing.T) {
 }
 
 // A wait that ends in the middle of a request still says who holds the lock.
-func TestHandleTimeoutDuringARead(t *testing.T) {
+func TestTimeoutDuringAReadNamesTheHolder(t *testing.T) {
 	bothWays(t, func(t *testing.T, st store.Store, client newParty) {
 		a := client(t, st, nil)
 		g := mustTry(t, a, "job")

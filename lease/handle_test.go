@@ -3,8 +3,6 @@ package lease_test
 import (
 	"context"
 	"errors"
-	"math"
-	"reflect"
 	"strings"
 	"sync"
 	"testing"
@@ -109,7 +107,7 @@ func TestGoroutinesOfAHandleShareAGrant(t *testing.T) {
 }
 
 // An acquire that meets a release of the same handle waits for it.
-func TestHandleAcquireDuringItsRelease(t *testing.T) {
+func TestAcquireWaitsForTheReleaseOfItsHandle(t *testing.T) {
 	bothWays(t, func(t *testing.T, st store.Store, client newParty) {
 		slow := store.Intercept(st, func(ctx context.Context, op *store.Op, next store.Handler) error {
 			if op.Kind == store.OpPut {
@@ -131,7 +129,7 @@ func TestHandleAcquireDuringItsRelease(t *testing.T) {
 
 // The work of a lost grant may still be stopping: the same handle does not begin
 // again together with it, unless the guard was released.
-func TestHandleLostGrantIsWaitedOut(t *testing.T) {
+func TestHandleWaitsOutItsLostGrant(t *testing.T) {
 	for _, released := range []bool{true, false} {
 		bubble(t, func(t *testing.T, st store.Store) {
 			w := newWire(st)
@@ -153,7 +151,7 @@ func TestHandleLostGrantIsWaitedOut(t *testing.T) {
 	}
 }
 
-func TestHandleReclaimOwn(t *testing.T) {
+func TestReclaimOwnTakesOnlyFromAnotherProcess(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		c := client(t, st, &lease.Options{Holder: "worker-1", ReclaimOwn: true})
 		g := mustTry(t, c, "job")
@@ -186,7 +184,7 @@ func TestSetEndsWithTheFirstOfItsLeases(t *testing.T) {
 }
 
 // A lock that is lost while the next one of the set is waited for is taken again.
-func TestHandleAllLosesOneWhileWaiting(t *testing.T) {
+func TestAcquireAllRetakesALockThatItLost(t *testing.T) {
 	bothWays(t, func(t *testing.T, st store.Store, client newParty) {
 		a, b := client(t, st, nil), client(t, st, nil)
 		g := mustTry(t, b, "y")
@@ -205,7 +203,7 @@ func TestHandleAllLosesOneWhileWaiting(t *testing.T) {
 	})
 }
 
-func TestHandleStoreAge(t *testing.T) {
+func TestWaiterUsesTheAgeByTheStoresClock(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		dead := client(t, st, &lease.Options{ManualRenewal: true})
 		mustTry(t, dead, "job")
@@ -250,7 +248,7 @@ func (s *agedStore) GetAge(ctx context.Context, key string) ([]byte, store.Versi
 	return value, v, s.age, err
 }
 
-func TestHandlePresence(t *testing.T) {
+func TestDeadProcessIsTakenOverAtOnce(t *testing.T) {
 	bothWays(t, func(t *testing.T, st store.Store, client newParty) {
 		p := &presence{Store: st, verdict: store.Alive, died: make(chan struct{})}
 		a, b := client(t, p, &lease.Options{ManualRenewal: true}), client(t, p, nil)
@@ -314,7 +312,9 @@ func (p *presence) WaitLiveness(ctx context.Context, _ string) error {
 	}
 }
 
-func TestHandleNames(t *testing.T) {
+// A name that is no key of a store is refused. The error for one that is too long gives its own length,
+// not that of the key.
+func TestLockNames(t *testing.T) {
 	bothWays(t, func(t *testing.T, st store.Store, client newParty) {
 		c := client(t, st, nil)
 		for _, bad := range []string{"", "/", "a//b", "../x", "a/../b", ".", "x\xff", strings.Repeat("x", store.MaxKey-4)} {
@@ -322,53 +322,12 @@ func TestHandleNames(t *testing.T) {
 				t.Errorf("a lock named %.20q: %v", bad, err)
 			}
 		}
+		_, err := c.TryAcquire(t.Context(), strings.Repeat("n", store.MaxKey-len("lock/")+1), nil)
+		if err == nil || !strings.Contains(err.Error(), "508 bytes, at most 507") {
+			t.Errorf("the error for a long name: %v", err)
+		}
 		for _, good := range []string{"a", "a/b", "Größe", "a b", "CON", "%2e%2e", strings.Repeat("x", store.MaxKey-5)} {
 			mustRelease(t, mustTry(t, c, good))
-		}
-	})
-}
-
-func TestLockOptions(t *testing.T) {
-	bothWays(t, func(t *testing.T, st store.Store, client newParty) {
-		named := 0
-		for name, o := range map[string]*lease.Options{
-			"TTL too short":      {TTL: 499 * time.Millisecond},
-			"TTL of a year":      {TTL: 365 * 24 * time.Hour},
-			"negative TTL":       {TTL: -time.Second},
-			"TTL in nanoseconds": {TTL: time.Second + 1},
-			"margin and grace":   {TTL: 10 * time.Second, Grace: 3 * time.Second, Tuning: lease.Tuning{Margin: 2 * time.Second}},
-			"margin":             {Tuning: lease.Tuning{Margin: time.Millisecond}},
-			"renewals too rare":  {Tuning: lease.Tuning{RenewInterval: 20 * time.Second}},
-			"rho":                {Tuning: lease.Tuning{MaxClockDrift: 0.5}},
-			"rho is NaN":         {Tuning: lease.Tuning{MaxClockDrift: math.NaN()}},
-			"polling":            {Tuning: lease.Tuning{MinPoll: time.Second, MaxPoll: time.Millisecond}},
-			"holder":             {Holder: strings.Repeat("x", 1025)},
-			"reclaim":            {ReclaimOwn: true},
-			"prefix":             {KeyPrefix: "../x"},
-		} {
-			if _, err := lease.New(st, o); !errors.Is(err, store.ErrInvalid) {
-				t.Errorf("%s: %v; want store.ErrInvalid", name, err)
-			} else if wrong := (*lease.OptionError)(nil); errors.As(err, &wrong) {
-				named += len(wrong.Fields)
-				for _, field := range wrong.Fields {
-					if _, is := reflect.TypeFor[lease.Tuning]().FieldByName(field); is {
-						continue
-					}
-					if _, is := reflect.TypeFor[lease.Options]().FieldByName(field); !is {
-						t.Errorf("%s: Options has no field %s", name, field)
-					}
-				}
-			}
-		}
-		if named < 14 {
-			t.Errorf("the errors name %d fields", named)
-		}
-		if _, err := lease.New(&plainStore{st}, &lease.Options{TTL: time.Second}); !errors.Is(err, store.ErrInvalid) {
-			t.Errorf("one second on a store that may be remote: %v", err)
-		}
-		o := client(t, st, nil).Options()
-		if o.TTL != 30*time.Second || o.RenewInterval != 10*time.Second || o.Margin != 3*time.Second || o.Grace != 5*time.Second {
-			t.Errorf("defaults: %+v", o)
 		}
 	})
 }

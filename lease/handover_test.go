@@ -147,7 +147,7 @@ func TestHandOverRequests(t *testing.T) {
 
 // One that was handed the lock and is dead is waited for no longer than any other holder; and
 // when its lock is broken with immediate effect, the next one has it at once.
-func TestHandedToADeadOne(t *testing.T) {
+func TestDeadHeadDelaysTheQueueByOneTTL(t *testing.T) {
 	fair := lease.LockOptions{Fair: true}
 	for name, reach := range map[string]func(store.Store) store.Store{
 		"a store that pushes": func(st store.Store) store.Store { return st },

@@ -148,7 +148,7 @@ var orders = []string{
 // However requests fail, and in whichever order a lease is renewed, released, broken,
 // detached and taken up with tickets and copies of them: at most one believes, tokens
 // rise, each call returns in time, and the lock can be taken again.
-func TestOrders(t *testing.T) {
+func TestOneFaultInEachOrderOfCalls(t *testing.T) {
 	faults := map[fault]string{drop: "not arrive", fail: "be refused", lose: "lose its reply", repeat: "be repeated", hang: "hang", hangLate: "arrive late", deaf: "ignore its context"}
 	for _, order := range orders {
 		for f, name := range faults {

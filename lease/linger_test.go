@@ -85,7 +85,7 @@ func TestLingerEnds(t *testing.T) {
 
 // A waiter has the lock with the holder's next renewal, and at once where the store reports
 // changes, or in the same client. A client that only tries has to wait for the time.
-func TestLingerGivesWay(t *testing.T) {
+func TestLingeringLockIsFreedForAWaiter(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		watch bool
@@ -154,7 +154,7 @@ func TestLingerRequestDoesNotReachTheWork(t *testing.T) {
 }
 
 // An operator's request stops the work although a waiter has requested the lock before.
-func TestLingerRequestThenRequest(t *testing.T) {
+func TestOperatorsRequestFollowsAWaitersRequest(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		h := lingering(t, client(t, st, nil), 20*time.Minute)
 		waiter := client(t, st, nil)
@@ -222,7 +222,7 @@ func TestLingerEndsWithTheClient(t *testing.T) {
 
 // A kept lease that is lost keeps nothing: the next acquire takes a new one, and no event reports a
 // loss, since no work had it.
-func TestLingerLost(t *testing.T) {
+func TestLostLingeringLeaseIsNotUsed(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		var heard events
 		c := client(t, st, &lease.Options{OnEvent: heard.add})
@@ -244,7 +244,7 @@ func TestLingerLost(t *testing.T) {
 }
 
 // Goroutines of a handle take a kept lease, and two handles exclude each other as ever.
-func TestLingerOfTwoHandles(t *testing.T) {
+func TestLingeringHandlesExcludeEachOther(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		var mu sync.Mutex
 		holding := -1
@@ -275,8 +275,8 @@ func TestLingerOfTwoHandles(t *testing.T) {
 	})
 }
 
-// Detach ends what a handle keeps, and options out of bounds are refused.
-func TestLingerBounds(t *testing.T) {
+// Detach ends the Linger of a handle.
+func TestDetachEndsTheLinger(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		c := client(t, st, nil)
 		h := lingering(t, c, 20*time.Minute)
@@ -287,16 +287,5 @@ func TestLingerBounds(t *testing.T) {
 			t.Errorf("a lease that was attached says that it is kept for %v", rec.Linger)
 		}
 		mustRelease(t, g)
-
-		for _, d := range []time.Duration{-1, time.Microsecond, lease.MaxLinger + time.Millisecond} {
-			if _, err := c.Handle("job", &lease.LockOptions{Linger: d}); !errors.Is(err, store.ErrInvalid) {
-				t.Errorf("Linger of %v: %v", d, err)
-			}
-		}
-		for _, o := range []*lease.Options{{ManualRenewal: true}, {MinInterval: time.Second}} {
-			if _, err := client(t, st, o).Handle("job", &lease.LockOptions{Linger: time.Second}); !errors.Is(err, store.ErrInvalid) {
-				t.Errorf("Linger with %+v: %v", o, err)
-			}
-		}
 	})
 }

@@ -12,7 +12,7 @@ import (
 
 // A lock is handed over to the head of its queue, and broken before the head has read that. The
 // head, whose session lives, does not wait for itself.
-func TestQueueBrokenBeforeTheHeadLooks(t *testing.T) {
+func TestHeadOfABrokenQueueDoesNotWaitForItself(t *testing.T) {
 	for what, o := range map[string]lease.LockOptions{
 		"reader": {Shared: true},
 		"writer": {Fair: true},
@@ -55,7 +55,7 @@ func TestQueueBrokenBeforeTheHeadLooks(t *testing.T) {
 
 // A TryAcquire that ends in the midst of others leaves nothing behind: neither an entry in the
 // record nor a claim that the session waits for when it is closed.
-func TestSharedTryGivenUp(t *testing.T) {
+func TestCancelledSharedTryLeavesNothing(t *testing.T) {
 	for _, last := range []fault{pass, lose} {
 		t.Run("the last write: "+string(last), func(t *testing.T) {
 			bubble(t, func(t *testing.T, st store.Store) {
@@ -132,7 +132,7 @@ func (w *wire) faultWrites(what fault) (met *int) {
 // own entry in the queue. When it gives up then, and its write is refused for certain, it tries
 // again: its entry does not stay in the record, where it would hold the lock for as long as its
 // session lives.
-func TestLeavingTheQueueIsRefused(t *testing.T) {
+func TestRefusedDepartureIsRepeated(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		st = hidden{st} // no reads except those of this test
 		holder := mustTry(t, client(t, st, nil), "job")

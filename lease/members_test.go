@@ -459,7 +459,7 @@ func TestMembersSurviveFaults(t *testing.T) {
 
 // A waiter that gives up leaves the queue, also where the outcome of that is not known at
 // first, and where it has been made the holder meanwhile.
-func TestLeavingTheQueue(t *testing.T) {
+func TestCancelledWaiterLeavesTheQueue(t *testing.T) {
 	for _, f := range []fault{pass, drop, fail, lose, repeat, hang, hangLate} {
 		for _, promoted := range []bool{false, true} {
 			t.Run(fmt.Sprint(f, " ", promoted), func(t *testing.T) {
@@ -687,7 +687,7 @@ func TestUpgradeIsRefused(t *testing.T) {
 }
 
 // The 501st gets an error, and has not entered.
-func TestFullLock(t *testing.T) {
+func TestFullLockRefusesMoreMembers(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		rec := &lease.Record{Name: "job", State: lease.Shared, Token: 1, Nonce: "N"}
 		for i := range lease.MaxMembers {
@@ -865,7 +865,7 @@ func TestMembersRequests(t *testing.T) {
 // which makes the head the holder; the read of the head; and the first read of the next waiter, who
 // then reads for all. A holder that releases at once comes before some of these reads, and takes
 // fewer.
-func TestHandOverIsNoHerd(t *testing.T) {
+func TestHandOverRequestsOfOneClient(t *testing.T) {
 	const way = 5 * time.Millisecond // of a request, and of its reply
 	for _, waiters := range []int{5, 50} {
 		for _, work := range []time.Duration{0, time.Second} {

@@ -79,7 +79,7 @@ func TestDoOfMembersWithoutWait(t *testing.T) {
 
 // All takes readers, slots and fair handles together. Of locks of which one has no room for
 // another holder TryAcquireAll takes none, and enters no queue.
-func TestAllOfMembers(t *testing.T) {
+func TestAcquireAllOfReadersSlotsAndQueues(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		handles := func(s *lease.Session) []*lease.Handle {
 			return []*lease.Handle{
@@ -132,7 +132,7 @@ func TestAllOfMembers(t *testing.T) {
 // reads fail it continues to read, and holds the lock when the store answers. When it gives up
 // before, the lock goes to the next in the queue, and is not held for as long as the head's session
 // lives.
-func TestHeadWhoseFirstLookFails(t *testing.T) {
+func TestHeadWhoseFirstReadFails(t *testing.T) {
 	for what, pushes := range map[string]bool{"the store tells of changes": true, "waiters poll": false} {
 		for _, tt := range []struct {
 			name    string
@@ -200,4 +200,54 @@ func TestHeadWhoseFirstLookFails(t *testing.T) {
 			})
 		}
 	}
+}
+
+// A waiter for a semaphore continues to wait when the semaphore gets another number of slots than
+// the waiter names, and does not set it back.
+func TestResizeKeepsTheQueue(t *testing.T) {
+	for name, fair := range map[string]bool{"fair": true, "not fair": false} {
+		t.Run(name, func(t *testing.T) { resizeBesideWaiters(t, lease.LockOptions{Slots: 2, Fair: fair}) })
+	}
+}
+
+func resizeBesideWaiters(t *testing.T, o lease.LockOptions) {
+	bubble(t, func(t *testing.T, st store.Store) {
+		first, second := mustTake(t, with(t, opened(t, st), "job", o)), mustTake(t, with(t, opened(t, st), "job", o))
+		waits := acquiring(t, with(t, opened(t, st), "job", o))
+		time.Sleep(time.Second)
+		last := acquiring(t, with(t, opened(t, st), "job", o))
+		time.Sleep(time.Second)
+		must(t, errOf(client(t, st, nil).Resize(t.Context(), "job", 1)))
+		time.Sleep(2 * ttl)
+		if waits.over() {
+			t.Fatalf("the wait has ended: %v", waits.err)
+		}
+		mustRelease(t, first)
+		time.Sleep(time.Second)
+		if waits.over() {
+			t.Fatal("two hold the one slot")
+		}
+		mustRelease(t, second)
+		one, other := waits.done, last.done
+		for range 2 { // in any order, if the semaphore is not fair
+			w := waits
+			select {
+			case <-one:
+				one = nil
+			case <-other:
+				w, other = last, nil
+			}
+			if w.err != nil {
+				t.Fatal(w.err)
+			}
+			mustRelease(t, w.guard)
+		}
+		h := with(t, opened(t, st), "job", o)
+		if _, err := h.TryAcquire(t.Context()); !errors.Is(err, lease.ErrSlotCount) {
+			t.Errorf("one that did not wait: %v", err)
+		}
+		if rec := record(t, st, "job"); rec.Slots != 1 {
+			t.Errorf("%d slots; want 1", rec.Slots)
+		}
+	})
 }

@@ -153,7 +153,7 @@ func TestBreakDuringARequestUnderASession(t *testing.T) {
 
 // A client that dies between the break of a lock and its word to the holder's session keeps no
 // waiter from the lock: those who wait for it tell the session.
-func TestBreakerThatDies(t *testing.T) {
+func TestWaitersNotifyTheSessionForADeadBreaker(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		s := open(t, client(t, st, nil))
 		g := mustTry(t, s, "job")
@@ -175,7 +175,7 @@ func TestBreakerThatDies(t *testing.T) {
 
 // Whether any request of the session or of the requesting client is lost or applied: the session
 // lives, and its holder reads the request to yield.
-func TestNotifyWithLostReplies(t *testing.T) {
+func TestRequestUnderASessionWithLostReplies(t *testing.T) {
 	all := []fault{pass, lose, drop, repeat, fail, hang, hangLate}
 	for _, asker := range all {
 		for _, holder := range all {
@@ -212,7 +212,7 @@ func TestNotifyWithLostReplies(t *testing.T) {
 }
 
 // A read of a lock that fails is repeated with the next renewal.
-func TestAttendAgain(t *testing.T) {
+func TestSessionReadsALockAgainAfterAFailure(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		w := newWire(st)
 		s := open(t, client(t, w, nil))

@@ -59,7 +59,7 @@ func sleepUntil(d time.Duration) {
 
 // A job runs once in each period, whichever machine asks, and the record says so. The
 // requests are exact: three for a run, one for the finding that it ran already.
-func TestOnce(t *testing.T) {
+func TestOnceRunsOnceInAPeriod(t *testing.T) {
 	bubbleFor(t, ages, func(t *testing.T, st store.Store) {
 		w := newWire(st)
 		a, b := client(t, w, &lease.Options{Holder: "a"}), client(t, w, &lease.Options{Holder: "b"})
@@ -599,7 +599,7 @@ func TestRunInTheRecord(t *testing.T) {
 
 // Of several locks none counts as run, and none is kept for later, when one of them could
 // not be had.
-func TestAllTakesBackWhatWasNotBegun(t *testing.T) {
+func TestFailedAcquireAllCountsNoRun(t *testing.T) {
 	bubbleFor(t, ages, func(t *testing.T, st store.Store) {
 		g := mustTry(t, client(t, st, nil), "other")
 		c := client(t, st, &lease.Options{MinInterval: time.Hour})
@@ -647,7 +647,7 @@ func TestOnceWithDifferentPeriods(t *testing.T) {
 
 // That a job ran is decided on what the store has now, and not on what the handle has seen
 // last: an operator may have taken the run back.
-func TestOnceRestsOnALook(t *testing.T) {
+func TestOnceReadsBeforeItReportsARun(t *testing.T) {
 	bubbleFor(t, ages, func(t *testing.T, st store.Store) {
 		h := with(t, client(t, st, nil), "job", lease.LockOptions{Period: daily})
 		for range 2 {

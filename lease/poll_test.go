@@ -177,7 +177,7 @@ func TestGreedyHolders(t *testing.T) {
 		{"polling, short", 6, 100 * time.Millisecond, time.Minute, 3, func(st store.Store, i int) store.Store { return remoteOf(st, uint64(i)) }},
 		{"polling, long", 6, 3 * time.Second, 10 * time.Minute, 10, func(st store.Store, i int) store.Store { return remoteOf(st, uint64(i)) }},
 		// A holder keeps the lock to itself for up to a minute, until it knows of the others.
-		{"with reports of changes", 40, 100 * time.Millisecond, 5 * time.Minute, 20, func(st store.Store, i int) store.Store { return st }},
+		{"with reports of changes", 12, 100 * time.Millisecond, 3 * time.Minute, 10, func(st store.Store, i int) store.Store { return st }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, st store.Store) {

@@ -29,7 +29,7 @@ func (bare) Traits()     {}
 
 // Two handles on one lock would wait for each other for ever: the set is refused, also
 // where the two come by the lock in different ways. What is not one lock is not.
-func TestAllOfOneLockTwice(t *testing.T) {
+func TestAcquireAllRefusesOneLockTwice(t *testing.T) {
 	bothWays(t, func(t *testing.T, st store.Store, client newParty) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()
@@ -82,7 +82,7 @@ func TestAllOfOneLockTwice(t *testing.T) {
 
 // Programs that take locks of one name in two stores of one name take them in the same
 // order, whatever the order in which they name them.
-func TestAllAcrossStoresOfOneName(t *testing.T) {
+func TestAcquireAllInOneOrderAcrossStores(t *testing.T) {
 	bothWays(t, func(t *testing.T, st store.Store, client newParty) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()
@@ -178,7 +178,7 @@ func TestObservationsOfTwoStoresOfOneName(t *testing.T) {
 }
 
 // An observation with an impossible time makes a waiter wait no longer than none would.
-func TestObservationThatIsNoTime(t *testing.T) {
+func TestImpossibleObservationDelaysNoTakeover(t *testing.T) {
 	bothWays(t, func(t *testing.T, st store.Store, client newParty) {
 		const ttl = 10 * time.Second
 		mustTry(t, client(t, st, &lease.Options{TTL: ttl, ManualRenewal: true}), "job")

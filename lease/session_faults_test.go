@@ -48,7 +48,7 @@ func TestSessionCloseWhereLocksAreRefused(t *testing.T) {
 
 // The record of a lock is replaced by an older copy of itself. A lock without a session would
 // expire; one under a session must not stay taken for as long as that lives.
-func TestSessionLockRestored(t *testing.T) {
+func TestRestoredRecordIsFreedUnderALivingSession(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		c := client(t, st, nil)
 		s := open(t, c)
@@ -65,7 +65,7 @@ func TestSessionLockRestored(t *testing.T) {
 
 // A handle that keeps its grant listens to the store: a read that hangs costs no lease, and
 // does not hold up a release.
-func TestLingerReadHangs(t *testing.T) {
+func TestHangingReadCostsNoLingeringLease(t *testing.T) {
 	for _, f := range []fault{hang, deaf} {
 		t.Run(string(f), func(t *testing.T) {
 			bubble(t, func(t *testing.T, st store.Store) {
@@ -95,7 +95,7 @@ func TestLingerReadHangs(t *testing.T) {
 
 // A session whose record names a request to yield reads the record of the lock: a read that hangs does not
 // hold up a release.
-func TestSessionAttendHangs(t *testing.T) {
+func TestHangingReadOfARequestDelaysNoRelease(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		w := newWire(st)
 		s := open(t, client(t, w, nil))
@@ -113,7 +113,7 @@ func TestSessionAttendHangs(t *testing.T) {
 
 // A record that was restored names a grant that its session has released. It stands for as long as
 // the session lives; a break frees it, and so does an ask.
-func TestSessionNotifiedOfALockThatItDoesNotHold(t *testing.T) {
+func TestBreakOrRequestFreesARestoredRecord(t *testing.T) {
 	for _, shared := range []bool{false, true} {
 		for _, what := range []string{"break", "ask"} {
 			t.Run(fmt.Sprint(what, " shared ", shared), func(t *testing.T) {

@@ -100,7 +100,7 @@ func TestSessionRequests(t *testing.T) {
 }
 
 // Rule (a): a lock is believed until the session's deadline, whenever its own write was sent.
-func TestSessionRuleALockIsHeldUntilTheSessionsDeadline(t *testing.T) {
+func TestSessionLockIsHeldUntilTheSessionsDeadline(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		w := newWire(st)
 		s := open(t, client(t, w, nil))
@@ -130,8 +130,8 @@ func TestSessionRuleALockIsHeldUntilTheSessionsDeadline(t *testing.T) {
 	})
 }
 
-// Rule (b): the session is fenced, by one conditional write, before a lock of it is taken.
-func TestSessionRuleBFenceBeforeTake(t *testing.T) {
+// Rule (b): the session is revoked, by one conditional write, before a lock of it is taken.
+func TestSessionIsRevokedBeforeItsLockIsTaken(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		w := newWire(st)
 		s := open(t, client(t, w, nil))
@@ -183,8 +183,8 @@ func TestSessionRuleBFenceBeforeTake(t *testing.T) {
 	})
 }
 
-// A fence is a conditional write: a beat that arrives before it makes it fail.
-func TestSessionFenceRacesABeat(t *testing.T) {
+// A revocation is a conditional write: a renewal that arrives before it makes it fail.
+func TestRenewalDefeatsARevocation(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		s := open(t, client(t, st, &lease.Options{ManualRenewal: true}))
 		mustTry(t, s, "job")
@@ -211,8 +211,8 @@ func TestSessionFenceRacesABeat(t *testing.T) {
 	})
 }
 
-// Two who wait fence the session: one of them does, and both continue.
-func TestSessionTwoFence(t *testing.T) {
+// Two waiters find a session dead at the same time: one of them revokes it, and both continue.
+func TestTwoWaitersRevokeASessionOnce(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		w := newWire(st)
 		s := open(t, client(t, w, nil))
@@ -232,8 +232,8 @@ func TestSessionTwoFence(t *testing.T) {
 	})
 }
 
-// A fence whose reply is lost: nothing is taken until it is settled.
-func TestSessionFenceReplyLost(t *testing.T) {
+// The reply of a revocation is lost: no lock is taken until the outcome is known.
+func TestNoLockIsTakenDuringAnUnknownRevocation(t *testing.T) {
 	for _, f := range []fault{lose, drop, repeat} {
 		t.Run(string(f), func(t *testing.T) {
 			bubble(t, func(t *testing.T, st store.Store) {
@@ -254,7 +254,7 @@ func TestSessionFenceReplyLost(t *testing.T) {
 					case op.Key == sessionKey(s) && unread:
 						return drop
 					case op.Key == "lock/job" && op.Kind.Write() && unread:
-						t.Error("the lock was taken while the fence was unknown")
+						t.Error("the lock was taken while the outcome of the revocation was unknown")
 					}
 					return pass
 				})
@@ -274,7 +274,7 @@ func TestSessionFenceReplyLost(t *testing.T) {
 }
 
 // Rule (c): an absent session is not a dead one.
-func TestSessionRuleCAbsentIsNotDead(t *testing.T) {
+func TestAbsentSessionIsNotDead(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		s := open(t, client(t, st, &lease.Options{ManualRenewal: true}))
 		g := mustTry(t, s, "job")
@@ -311,8 +311,8 @@ func TestSessionRemoved(t *testing.T) {
 	}
 }
 
-// A lock whose session was closed and removed between two looks is read again.
-func TestSessionClosedBetweenTwoLooks(t *testing.T) {
+// A lock whose session was closed and removed between two reads is read again.
+func TestLockOfAClosedSessionIsReadAgain(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		s := open(t, client(t, st, nil))
 		mustTry(t, s, "job")
@@ -347,8 +347,8 @@ func TestSessionCloseAfterItWasRevoked(t *testing.T) {
 	})
 }
 
-// Rule (d): a fenced session never returns, and takes nothing any more.
-func TestSessionRuleDFencedUnderALivingHolder(t *testing.T) {
+// Rule (d): a revoked session never returns, and takes nothing any more.
+func TestRevokedSessionNeverReturns(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		c := client(t, st, nil)
 		s := open(t, c)
@@ -357,10 +357,10 @@ func TestSessionRuleDFencedUnderALivingHolder(t *testing.T) {
 		<-g.Context().Done()
 		wantLost(t, g, lease.ErrRevoked)
 		if _, err := s.TryAcquire(t.Context(), "other", nil); !errors.Is(err, lease.ErrRevoked) {
-			t.Errorf("TryAcquire under a fenced session: %v", err)
+			t.Errorf("TryAcquire under a revoked session: %v", err)
 		}
 		if _, err := s.Acquire(t.Context(), "other", nil); !errors.Is(err, lease.ErrRevoked) {
-			t.Errorf("Acquire under a fenced session: %v", err)
+			t.Errorf("Acquire under a revoked session: %v", err)
 		}
 		if err := g.Release(t.Context()); !errors.Is(err, lease.ErrRevoked) {
 			t.Errorf("Release: %v", err)
@@ -376,7 +376,7 @@ func TestSessionRuleDFencedUnderALivingHolder(t *testing.T) {
 
 // Rule (d): a session whose opening has no known outcome is not handed out; and while the
 // outcome of the last renewal is not known, nothing is acquired.
-func TestSessionRuleDNothingUnderDoubt(t *testing.T) {
+func TestSessionInDoubtTakesNoLock(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		w := newWire(st)
 		c := client(t, w, nil)
@@ -420,7 +420,7 @@ func TestSessionRuleDNothingUnderDoubt(t *testing.T) {
 }
 
 // Rule (e): Close ends all contexts, then writes `closed`, then frees the locks.
-func TestSessionRuleECloseEndsContextsFirst(t *testing.T) {
+func TestSessionCloseEndsContextsFirst(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		w := newWire(st)
 		s := open(t, client(t, w, nil))
@@ -731,7 +731,7 @@ func TestSessionCloseOfTheClient(t *testing.T) {
 
 // The wall clock in the record of a session says nothing: a dead session whose renewals are of the
 // future, or long past, is fenced after one TTL, and no living one is.
-func TestSessionRecordOfAnotherTime(t *testing.T) {
+func TestSessionWallClockDecidesNothing(t *testing.T) {
 	for _, year := range []string{"0001", "1970", "2200"} {
 		t.Run(year, func(t *testing.T) {
 			bubble(t, func(t *testing.T, st store.Store) {
@@ -762,7 +762,7 @@ func TestSessionRecordOfAnotherTime(t *testing.T) {
 }
 
 // A session that was peeked at as fenced is not: what was peeked at may never take effect.
-func TestSessionRevokedInAnUncommittedStateOnly(t *testing.T) {
+func TestUncommittedRevocationDoesNotCount(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		s := open(t, client(t, st, nil))
 		mustTry(t, s, "job")
@@ -787,7 +787,7 @@ func (p *peekingAt) GetUncommitted(ctx context.Context, key string) ([]byte, sto
 }
 
 // Those who wait for the locks of one session share the looks at its record.
-func TestSessionWaitersShareTheirLooks(t *testing.T) {
+func TestWaitersShareReadsOfASession(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		s := open(t, client(t, st, nil))
 		w := newWire(hidden{st})

@@ -49,7 +49,7 @@ func TestUnresponsiveStoreIsReported(t *testing.T) {
 // The error of a wait whose store stops to answer says both: that the store does not answer, and
 // which holder had the lock when it did. The error of a wait that ends for another reason does not
 // match ErrUnresponsive.
-func TestStoreStopsAnswering(t *testing.T) {
+func TestErrorNamesTheHolderAndTheSilentStore(t *testing.T) {
 	for _, patience := range []time.Duration{0, 5 * time.Second} {
 		bubble(t, func(t *testing.T, st store.Store) {
 			holder := mustTry(t, client(t, st, &lease.Options{TTL: time.Hour}), "job")
@@ -72,7 +72,7 @@ func TestStoreStopsAnswering(t *testing.T) {
 // A wait ends when the store's writes have failed for Options.StoreTimeout, though its reads are
 // answered: on a full disk, say. It is reported with the last error before. A wait that has nothing
 // to write does not end so, whether the writes of others fail or not.
-func TestWritesAloneFail(t *testing.T) {
+func TestStoreWhoseWritesAloneFailIsUnresponsive(t *testing.T) {
 	for name, c := range map[string]struct {
 		script func(*store.Op) fault
 		held   bool // by another holder, which lives for longer than the wait
@@ -125,7 +125,7 @@ func TestWritesAloneFail(t *testing.T) {
 
 // The time in which a waiter's writes fail adds up over the times in which it has nothing to write,
 // and begins again with a write that is answered.
-func TestWritesFailBetweenHolders(t *testing.T) {
+func TestTimeOfFailingWritesAddsUp(t *testing.T) {
 	for _, answered := range []bool{false, true} {
 		bubble(t, func(t *testing.T, st store.Store) {
 			lost := writes(drop)
@@ -170,7 +170,7 @@ func TestWritesFailBetweenHolders(t *testing.T) {
 // One client waits for many locks, and its store answers its many requests one after the other.
 // That store counts as responsive, however long each request is queued. A store that does not
 // answer is reported once, and not for each waiter.
-func TestSilenceIsOfTheClient(t *testing.T) {
+func TestStoreTimeoutCountsAnswersToAllWaiters(t *testing.T) {
 	for _, silent := range []bool{false, true} {
 		bubble(t, func(t *testing.T, st store.Store) {
 			w := newWire(&slowStore{Store: unwatched{st}, silent: silent, turn: make(chan struct{}, 1)})
@@ -215,7 +215,7 @@ func (s *slowStore) Put(ctx context.Context, key string, base store.Version, val
 }
 
 // A store whose writes wait on purpose counts as responsive meanwhile.
-func TestWriteTimeIsNoSilence(t *testing.T) {
+func TestStoreThatDelaysItsWritesIsResponsive(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		const wait = 12 * time.Second
 		var heard events
@@ -232,7 +232,7 @@ func TestWriteTimeIsNoSilence(t *testing.T) {
 
 // A request that fails out of turn is not sent again before the waiter has its turn. Until then
 // nothing is requested of the store, which counts as responsive.
-func TestFailureOutOfTurnIsNoSilence(t *testing.T) {
+func TestWaiterOutOfTurnReportsNoUnresponsiveStore(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		holder := mustTry(t, client(t, st, &lease.Options{TTL: time.Hour}), "job")
 		w := newWire(st)

@@ -63,7 +63,7 @@ func (l *sending) fromTheFence(session string) (locks, looks, fences int) {
 // The locks of a dead session cost one revocation for all of them, and then one request each for a
 // client that has waited for them: it claims over the state that it has seen. A claim is
 // conditional on that, so that no further read is needed.
-func TestTakeoverRequestsOfOneWhoWaits(t *testing.T) {
+func TestTakeoverRequestsOfAWaitingClient(t *testing.T) {
 	const locks = 20
 	for name, reach := range map[string]func(store.Store) store.Store{
 		"a store that pushes": func(st store.Store) store.Store { return st },
@@ -102,7 +102,7 @@ func TestTakeoverRequestsOfOneWhoWaits(t *testing.T) {
 }
 
 // A client that comes when the session is dead reads each lock, too.
-func TestTakeoverRequestsOfOneWhoComes(t *testing.T) {
+func TestTakeoverRequestsOfANewClient(t *testing.T) {
 	const locks = 20
 	for name, reach := range map[string]func(store.Store) store.Store{
 		"a conflict tells":         func(st store.Store) store.Store { return st },

@@ -102,7 +102,7 @@ func TestTicketIsGoodOnce(t *testing.T) {
 }
 
 // What a ticket says is checked: the record says for how long a lease is believed.
-func TestTicketIsInput(t *testing.T) {
+func TestAlteredTicketIsRefused(t *testing.T) {
 	for name, change := range map[string]func(*lease.Ticket){
 		"a longer TTL":            func(t *lease.Ticket) { t.TTL = time.Hour },
 		"a shorter TTL":           func(t *lease.Ticket) { t.TTL = 10 * time.Second },

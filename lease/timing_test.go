@@ -132,33 +132,6 @@ func TestAcceptedOptionsLoseNothing(t *testing.T) {
 	}
 }
 
-func TestOptionsThatLoseEveryLease(t *testing.T) {
-	st := memstore.New()
-	remote := described{st, store.Traits{}}
-	for _, o := range []lease.Options{
-		{TTL: 10 * time.Second, Grace: 3900 * time.Millisecond, Tuning: lease.Tuning{Margin: time.Second, RenewInterval: 5 * time.Second}},
-		{Tuning: lease.Tuning{RenewInterval: 1}},
-		{Tuning: lease.Tuning{RenewInterval: -time.Second}},
-		{Tuning: lease.Tuning{RenewInterval: lease.MinRenewInterval - 1}},
-		{Grace: 1<<63 - 1},
-		{Tuning: lease.Tuning{Margin: 1<<63 - 1}},
-		{TTL: lease.MinRemoteTTL - time.Millisecond},
-	} {
-		if c, err := lease.New(remote, &o); !errors.Is(err, store.ErrInvalid) {
-			t.Errorf("%+v is accepted: %v, %v", o, c, err)
-		}
-	}
-	// The documented minimum works with the defaults.
-	for _, tt := range []struct {
-		local bool
-		ttl   time.Duration
-	}{{false, lease.MinRemoteTTL}, {false, 3 * time.Second}, {false, 4 * time.Second}, {true, lease.MinLocalTTL}} {
-		if _, err := lease.New(described{st, store.Traits{Local: tt.local}}, &lease.Options{TTL: tt.ttl}); err != nil {
-			t.Errorf("local %t, %v: %v", tt.local, tt.ttl, err)
-		}
-	}
-}
-
 // The steady latency from which a lease is lost, with the defaults: the table in
 // docs/stores.md. Each is measured to a hundredth of the TTL, over ten minutes or 100
 // renewals.
@@ -343,7 +316,7 @@ func TestReleaseTimeoutBeyondTheLease(t *testing.T) {
 }
 
 // No grace is left when another may hold the lock at once.
-func TestGraceLeft(t *testing.T) {
+func TestGraceRemaining(t *testing.T) {
 	for name, tt := range map[string]struct {
 		end  func(ctx context.Context, c *lease.Client, st store.Store, g *lease.Guard) error
 		want bool

@@ -30,7 +30,7 @@ func (s keepsMarks) HighestToken(context.Context, string) (uint64, error) { retu
 
 // Every write of a lease carries the token in its record as its mark, and the token of
 // a claim is above that of a claim that lost.
-func TestTokensAboveThoseThatLost(t *testing.T) {
+func TestTokensAreAboveThoseOfLostClaims(t *testing.T) {
 	bothWays(t, func(t *testing.T, st store.Store, client newParty) {
 		var highest uint64
 		writes, refuse := 0, false

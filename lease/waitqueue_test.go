@@ -44,7 +44,7 @@ func lookers(t *testing.T, n int, oneHandle bool) (requests int) {
 }
 
 // Twenty that wait cost the requests of one.
-func TestWaitersShareTheirLooks(t *testing.T) {
+func TestWaitersOfAClientShareReads(t *testing.T) {
 	one := lookers(t, 1, true)
 	for _, oneHandle := range []bool{true, false} {
 		// The random part of the pauses differs: of a tenth of them, and of the first.
@@ -57,7 +57,7 @@ func TestWaitersShareTheirLooks(t *testing.T) {
 // Each waits for as long as its own context, the first too. The next one continues the pause that
 // was begun, and the last continues the watch of the first: it takes over from a dead holder as
 // soon as if it had read itself from the beginning.
-func TestWaitersEndOneByOne(t *testing.T) {
+func TestWaitersEndWithTheirOwnContexts(t *testing.T) {
 	bothWays(t, func(t *testing.T, st store.Store, client newParty) {
 		mustTry(t, client(t, st, &lease.Options{ManualRenewal: true}), "job")
 		w := newWire(unwatched{st})

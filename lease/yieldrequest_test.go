@@ -386,7 +386,7 @@ func TestAgeAfterARequest(t *testing.T) {
 
 // A process that reads the observation of an earlier one continues its watch over a request to
 // yield. One that has seen only the request does not reset that.
-func TestRequestKeepsTheObservation(t *testing.T) {
+func TestRequestDelaysNoTakeoverByALaterProcess(t *testing.T) {
 	const ttl = 2 * time.Second
 	for name, memory := range map[string]lease.Cache{"map": &sightings{}, "files": lease.FileCache(t.TempDir() + "/m")} {
 		t.Run(name, func(t *testing.T) {
@@ -408,7 +408,7 @@ func TestRequestKeepsTheObservation(t *testing.T) {
 
 // A cache in files keeps the time of the holder's write when a later process saves the version that
 // a request to yield made of it.
-func TestFileMemoryTimesTheMark(t *testing.T) {
+func TestFileCacheKeepsTheTimeOfTheHoldersWrite(t *testing.T) {
 	m := lease.FileCache(t.TempDir() + "/m")
 	first := lease.Observation{Store: "s", Key: "k", Version: "1", Epoch: "e", Monotonic: 100, HolderNonce: "w"}
 	for _, c := range []struct {
@@ -473,7 +473,7 @@ func TestRenewalAmongManyRequests(t *testing.T) {
 }
 
 // A reply that is older than a request with which the holder has conflicted by then is no loss.
-func TestRequestAndAnOlderReply(t *testing.T) {
+func TestReplyOlderThanARequestIsNoLoss(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		asker := client(t, st, nil)
 		w := newWire(st)
@@ -507,7 +507,7 @@ func TestRequestAndAnOlderReply(t *testing.T) {
 }
 
 // A function whose holder is asked to yield is stopped, and the lock is renewed until it returns.
-func TestDoStepsDown(t *testing.T) {
+func TestDoEndsForARequestToYield(t *testing.T) {
 	own := errors.New("own")
 	for name, c := range map[string]struct {
 		err  error
@@ -567,7 +567,7 @@ func TestDoIgnoresRequests(t *testing.T) {
 	})
 }
 
-func TestRefuse(t *testing.T) {
+func TestRefusedRequestToYield(t *testing.T) {
 	for _, f := range []fault{pass, lose, drop, repeat} {
 		bubble(t, func(t *testing.T, st store.Store) {
 			w := newWire(st)
