@@ -177,7 +177,8 @@ func (o *WriteOptions) check(key string) error {
 type Client struct {
 	bucket  Bucket
 	o       Options
-	fencing bool // versions identify states, so that fences can be checked
+	fencing bool     // versions identify states, so that fences can be checked
+	tester  Verifier // nil if the bucket is none
 	learned *learned
 }
 
@@ -192,6 +193,7 @@ func New(b Bucket, opts *Options) (*Client, error) {
 		return nil, fmt.Errorf("object: %w", err)
 	}
 	c := &Client{bucket: b, o: o, fencing: TraitsOf(b).UniqueVersions || o.DistinctBodies}
+	c.tester, _ = As[Verifier](b)
 	c.learned = &learned{slot: make(chan struct{}, 1), found: make(map[Ability]error)}
 	for a, has := range o.Abilities {
 		c.learned.found[a] = nil

@@ -180,6 +180,21 @@ func TestDownloadParallel(t *testing.T) {
 	})
 }
 
+// TestDownloadInWholeTurns: each goroutine reads as many ranges as the others, none of which is
+// more than twice as long as the first.
+func TestDownloadInWholeTurns(t *testing.T) {
+	for ranges, want := range map[int]int{1: 1, 2: 2, 5: 5, 6: 5, 9: 5, 10: 10, 16: 15, 21: 20} {
+		body := random(ranges * kib)
+		b, w := newBadConnection(t, body), &sheet{}
+		if _, err := object.Download(t.Context(), b, "k", w, object.InRanges(object.DownloadOptions{Parallel: 5}, kib)); err != nil || !bytes.Equal(w.data, body) {
+			t.Fatalf("%d bytes, %v", len(w.data), err)
+		}
+		if b.gets != want {
+			t.Errorf("%d KiB: %d requests, want %d", ranges, b.gets, want)
+		}
+	}
+}
+
 // TestDownloadCut: a download that fails says how much is complete, and another continues
 // from there.
 func TestDownloadCut(t *testing.T) {

@@ -248,8 +248,8 @@ func (c *Client) has(ctx context.Context, a Ability) error {
 	if err, known := c.learned.get(a); known {
 		return err
 	}
-	if v, ok := As[Verifier](c.bucket); ok {
-		return bare(v.Verify(ctx, a)) // it remembers
+	if c.tester != nil {
+		return bare(c.tester.Verify(ctx, a)) // it remembers
 	}
 	if a == PlainCopy {
 		if _, ok := As[Copier](c.bucket); !ok {

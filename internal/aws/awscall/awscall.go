@@ -36,7 +36,7 @@ type Call struct {
 	sent   atomic.Bool
 	reads  atomic.Bool // it asks for nothing but to read
 	answer atomic.Pointer[answer]
-	hidden atomic.Pointer[[]string] // what must not stand in any message
+	header atomic.Pointer[http.Header] // of the request; its secrets must not stand in any message
 }
 
 type answer struct {
@@ -61,8 +61,7 @@ type watched struct {
 func (w watched) Do(r *http.Request) (*http.Response, error) {
 	w.call.sent.Store(true)
 	w.call.reads.Store(r.Method == http.MethodGet || r.Method == http.MethodHead)
-	hidden := secrets(r.Header)
-	w.call.hidden.Store(&hidden)
+	w.call.header.Store(&r.Header)
 	resp, err := w.inner.Do(r.WithContext(transport.ExpectDocument(r.Context())))
 	if resp != nil {
 		a := &answer{status: resp.StatusCode, header: resp.Header}
@@ -160,8 +159,8 @@ func secrets(h http.Header) []string {
 
 // Hide removes the secrets of the request from a text of the server.
 func (c *Call) Hide(text string) string {
-	if hidden := c.hidden.Load(); hidden != nil {
-		return secrettext.Hide(text, *hidden)
+	if header := c.header.Load(); header != nil {
+		return secrettext.Hide(text, secrets(*header))
 	}
 	return text
 }
