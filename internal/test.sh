@@ -85,7 +85,7 @@ unraced+='|TestHandOverRequests|TestAskersLoseNoSession|TestManyAskersLoseNoSess
 unraced+='|TestFirstSightsAreBounded|TestFullLockRefusesMoreMembers|TestSimulationNotices|TestShortWaitsReturnToAQueueThatWasSlow'
 unraced+='|TestOneSlowKeyAmongMany|TestWaitersShareReadsOfASession|TestAcceptedOptionsLoseNothing|TestSteadyLatency|TestFrozenStoreCostsFewGoroutines|TestBatchPollTakeover'
 unraced+='|TestBatchPollRequests|TestBatchPollHandOver|TestBatchPollOddListings|TestAllBeforeAWaiterLeave'
-unraced+='|TestSQLiteLargeRow|TestPolicies|TestStatusUsage|TestGoWords|TestNamesWhatIsInIt|TestSweepRate|TestSweepMemory|TestBatchPollThatIsWrong|TestRequestsOfWaiters'
+unraced+='|TestSQLiteLargeRow|TestPolicies|TestStatusUsage|TestGoWords|TestNamesWhatIsInIt|TestSweepRate|TestSweepMemory|TestBatchPollThatIsWrong|TestRequestsOfWa(iters|tchers)'
 models=(./proof/sessionmodel ./proof/rostermodel ./proof/logmodel ./proof/versionmodel)
 # These do less with the race detector than without it.
 again='TestSimulation|TestSimulationOfCrowds|TestOneFaultInEachOrderOfCalls|TestTicketAlteredAtRandom'

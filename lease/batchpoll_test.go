@@ -156,6 +156,7 @@ func TestBatchPollOfWatchers(t *testing.T) {
 					t.Errorf("%d listings and %d other requests; want %d and some, and at most twice as many", listings, others, polls)
 				}
 				changed := time.Now()
+				synctest.Wait()
 				for i := range locks {
 					if len(seen[i]) != 1 {
 						t.Fatalf("lock %d, which was not changed, was seen %d times", i, len(seen[i]))
@@ -165,6 +166,7 @@ func TestBatchPollOfWatchers(t *testing.T) {
 					t.Fatal(err)
 				}
 				time.Sleep(2 * lease.DefaultMaxPoll)
+				synctest.Wait()
 				for i := range locks {
 					if n := len(seen[i]); n != 2 {
 						t.Errorf("after %v, lock %d was seen %d times", time.Since(changed), i, n)
