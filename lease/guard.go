@@ -156,9 +156,4 @@ func (g *Guard) Release(ctx context.Context) error { return g.b.Release(ctx) }
 // Slot returns the number of the guard's slot of a semaphore; the first slot has the number 1.
 // No other grant has that slot until the guard is released or lost. If the lock is not a
 // semaphore, Slot returns 0.
-func (g *Guard) Slot() int {
-	if !g.b.Grant().IsMember() {
-		return 0
-	}
-	return g.b.Grant().Member().Slot
-}
+func (g *Guard) Slot() int { return g.b.Grant().Slot() }

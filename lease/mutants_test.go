@@ -625,6 +625,20 @@ func TestMutants(t *testing.T) {
 			"		if now.Before(at) && at.IsZero() {\n",
 			"TestHandOverRequests/a store that pushes"},
 
+		// Memory of locks under a session.
+		{"a handle keeps the record of its lock", "internal/holding/holder.go",
+			"	if g != nil && g.IsPacked() {\n",
+			"	if g != nil && false {\n",
+			"TestMemoryOfALock"},
+		{"the first sight of a lock under a session is kept", "internal/cell/firstseen.go",
+			" || s.Rec.Session != \"\")",
+			")",
+			"TestMemoryOfALock"},
+		{"no record is packed", "internal/belief/packed.go",
+			"	if s.pattern != nil {\n",
+			"	if false {\n",
+			"TestMemoryOfALock"},
+
 		// Surveys of those that wait, where the store lists.
 		{"a tag that stays over a change is believed", "internal/waiting/batchpoll.go",
 			"		s.wrong = s.wrong || stale[key] == tag\n",

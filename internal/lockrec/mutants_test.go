@@ -10,6 +10,10 @@ import (
 // leases, of sessions and of rosters have mutants of this package, too.
 func TestMutants(t *testing.T) {
 	mutanttest.Run(t, []mutanttest.Mutant{
+		{"a record is packed without its data", "packed.go",
+			"	return p, reflect.DeepEqual(p.Unpack(r.Name, r.Grant, r.Token), r)\n",
+			"	u := p.Unpack(r.Name, r.Grant, r.Token)\n	u.Data = r.Data\n	return p, reflect.DeepEqual(u, r)\n",
+			"TestPack"},
 		{"members are left out like data", "record.go",
 			"		func() { r.Data = nil },\n",
 			"		func() { r.Data, r.Holders = nil, nil },\n",

@@ -28,12 +28,14 @@ type Owner interface {
 
 // Terms are what is fixed of a grant when it begins.
 type Terms struct {
-	Member        lockrec.Member // its id, its token, and what it holds
-	Session       *Grant         // of the session that the lock is under; nil for a plain grant
-	Linger        time.Duration  // for how long it is kept without guards
-	Periodic      bool           // it is a run of a periodic job
-	Before        *lockrec.Run   // the run before that
-	WasLastHolder bool           // the grant before was of the same handle
+	Grant         string          // its id
+	Token         uint64          // its fencing token
+	Member        *lockrec.Member // what it holds, if it is one of several; nil for the only holder
+	Session       *Grant          // of the session that the lock is under; nil for a plain grant
+	Linger        time.Duration   // for how long it is kept without guards
+	Before        *lockrec.Run    // the run before that
+	Periodic      bool            // it is a run of a periodic job
+	WasLastHolder bool            // the grant before was of the same handle
 }
 
 // Grant is one period in which a handle holds its lock. The guards of the handle share it. The trust
@@ -44,12 +46,34 @@ type Grant struct {
 	owner Owner
 	terms Terms
 
-	mu          sync.Mutex    // never held across I/O
-	sent        time.Duration // when the last write known to be applied was sent
-	guards      []*Guard
+	mu        sync.Mutex    // never held across I/O
+	sent      time.Duration // when the last write known to be applied was sent
+	guards    []*Guard
+	ended     error // why the grant ended; nil while the holder may believe in it
+	isCut     bool  // the grant writes no more
+	atRisk    bool
+	wanted    bool // others wait for it, so that it is not kept
+	releasing bool // every guard was released
+	detached  bool
+	taken     bool // another client may hold the lock
+	isOver    bool // the release is over
+
+	// The goroutine that has the turn to write the record alone changes the next three. It changes
+	// them under mu. So either the turn or mu is enough to read them.
+	firm   bool        // the record survives a power cut
+	tries  *cell.Tries // the record, and renewals over it, of unknown outcome; nil while it is packed
+	packed packed
+
+	rerunAllowed atomic.Bool // the next grant may follow at once; see AllowRerun
+	finishing    atomic.Bool // a release is under way
+
+	*activity // changed once at most, under mu; see acts
+}
+
+// activity is what a grant needs that is renewed, writes, or is waited for.
+type activity struct {
 	idle        *time.Timer        // frees the idle grant, when no guard is left and the lock is kept; otherwise nil
 	unlisten    context.CancelFunc // ends the goroutine that watches the store, if there is one
-	ended       error              // why the grant ended; nil while the holder may believe in it
 	request     *lockrec.Record    // the record with the request to yield that the holder has read; nil if none
 	yieldCtx    context.Context    // ends when request is set; nil until it is needed
 	signalYield context.CancelFunc // ends yieldCtx
@@ -57,40 +81,44 @@ type Grant struct {
 	timer       *time.Timer        // reads the clocks
 	renewer     *time.Timer        // begins to renew; nil if the user does that
 	inFlight    context.CancelFunc // ends the write in flight
-	isCut       bool               // the grant writes no more
-	atRisk      bool
-	wanted      bool // others wait for it, so that it is not kept
-	releasing   bool // every guard was released
-	detached    bool
-	taken       bool // another client may hold the lock
+	pattern     *lockrec.Record    // of a session: a record of one of its locks; see pack
+	renewals    sync.WaitGroup
+	result      error
 
-	// The goroutine that has the turn to write the record alone changes the next two. It changes
-	// them under mu. So either the turn or mu is enough to read them.
-	firm  bool        // the record survives a power cut
-	tries *cell.Tries // the record, and renewals over it, of unknown outcome
+	ending atomic.Pointer[lockrec.Run] // the end of its run, as the release writes it; see SetRunResult
 
-	rerunAllowed atomic.Bool                 // the next grant may follow at once; see AllowRerun
-	finishing    atomic.Bool                 // a release is under way
-	ending       atomic.Pointer[lockrec.Run] // the end of its run, as the release writes it; see SetRunResult
-	renewals     sync.WaitGroup
-	result       error
-
-	// Few grants are waited for, so that each of these is made when it is needed. mu guards them.
+	// Few grants are waited for, so that each of these is made when it is needed.
 	writes   chan struct{} // see turn
 	stopped  chan struct{} // see stop
 	finished chan struct{} // see over
-	isOver   bool          // the release is over
+}
+
+// noActivity is shared by the grants that are only held: most of those under sessions. It is never
+// changed.
+var noActivity activity
+
+// acts gives the grant an activity of its own. The caller holds g.mu.
+func (g *Grant) acts() {
+	if g.activity == &noActivity {
+		g.activity = &activity{}
+	}
 }
 
 // Begin begins the belief in the grant that is in the record of the state now. The trust counts from
 // the time sent. firm says whether that state survives a power cut.
 func Begin(ctx context.Context, c *cell.Cell, owner Owner, now *cell.Seen, sent time.Duration, firm bool, terms Terms) *Grant {
-	g := &Grant{cell: c, space: c.Space, owner: owner, terms: terms, sent: sent, firm: firm, tries: c.Over(now)}
-	if terms.Session != nil {
+	g := &Grant{cell: c, space: c.Space, owner: owner, terms: terms, sent: sent, firm: firm, activity: &noActivity}
+	if terms.Session != nil && !g.IsMember() {
+		g.pack(now)
 		return g // the session renews, and watches the time
+	}
+	g.tries = c.Over(now)
+	if terms.Session != nil {
+		return g
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	g.acts()
 	g.timer = time.AfterFunc(g.space.Set.ClockCheckInterval(), g.tick)
 	if !g.space.Set.ManualRenewal {
 		values := cell.WithoutEnd(ctx)
@@ -154,9 +182,9 @@ func (g *Grant) lose(lost *LostError) {
 	if g.isIdle() {
 		e.Kind = event.Released // the grant was idle: no guard loses it
 	}
-	lost.Name, lost.Session, lost.Token = e.Name, e.Session, g.terms.Member.Token
+	lost.Name, lost.Session, lost.Token = e.Name, e.Session, g.terms.Token
 	if g.Halt(lost) {
-		e.Token, e.Err = g.terms.Member.Token, lost
+		e.Token, e.Err = g.terms.Token, lost
 		g.space.Emit(e)
 	}
 }
@@ -167,7 +195,7 @@ func (g *Grant) Emit(kind event.Kind, err error) {
 		return // it saves the readings of the clocks
 	}
 	e := g.event(kind)
-	e.Token, e.Err = g.terms.Member.Token, err
+	e.Token, e.Err = g.terms.Token, err
 	if kind != event.Released {
 		e.Deadline = g.Deadline()
 	}
@@ -230,7 +258,7 @@ func mayBeTaken(cause error) bool {
 func (g *Grant) over() chan struct{} {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.finished == nil {
+	if g.acts(); g.finished == nil {
 		if g.finished = make(chan struct{}); g.isOver {
 			close(g.finished)
 		}
@@ -242,8 +270,8 @@ func (g *Grant) over() chan struct{} {
 func (g *Grant) turn() chan struct{} {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.writes == nil {
-		g.writes = make(chan struct{}, 1)
+	if g.acts(); g.writes == nil {
+		g.tries, g.writes = g.known(), make(chan struct{}, 1)
 	}
 	return g.writes
 }
@@ -252,7 +280,7 @@ func (g *Grant) turn() chan struct{} {
 func (g *Grant) stop() <-chan struct{} {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.stopped == nil {
+	if g.acts(); g.stopped == nil {
 		g.stopped = make(chan struct{})
 		if g.ended != nil {
 			close(g.stopped)
@@ -267,14 +295,19 @@ func (g *Grant) IsDetached() bool {
 	return g.detached
 }
 
-// Member returns what the grant holds.
-func (g *Grant) Member() lockrec.Member { return g.terms.Member }
+// Slot returns the number of the slot of a semaphore that the grant holds; 0 if the lock is none.
+func (g *Grant) Slot() int {
+	if !g.IsMember() {
+		return 0
+	}
+	return g.terms.Member.Slot
+}
 
 // ID returns the id of the grant.
-func (g *Grant) ID() string { return g.terms.Member.Grant }
+func (g *Grant) ID() string { return g.terms.Grant }
 
 // Token returns the fencing token of the grant.
-func (g *Grant) Token() uint64 { return g.terms.Member.Token }
+func (g *Grant) Token() uint64 { return g.terms.Token }
 
 // Name returns the name of the lock.
 func (g *Grant) Name() string { return g.cell.Name }
@@ -283,7 +316,7 @@ func (g *Grant) Name() string { return g.cell.Name }
 func (g *Grant) Record() *lockrec.Record {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.tries.Rec
+	return g.known().Rec
 }
 
 // GraceRemaining returns how much of the grace is left; see lease.Guard.GraceRemaining.
@@ -317,7 +350,7 @@ func (g *Grant) OwnOver() (over bool, wait time.Duration) {
 func (g *Grant) InDoubt() (doubt bool, problem error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.tries.InDoubt(), g.problem
+	return g.known().InDoubt(), g.problem
 }
 
 // Releasing returns a channel that is closed when the release of the grant is over, or nil if no
@@ -353,6 +386,7 @@ func (g *Grant) standing() *cell.Seen {
 
 func (g *Grant) fail(err error) {
 	g.mu.Lock()
+	g.acts()
 	g.problem = err
 	g.mu.Unlock()
 }

@@ -78,7 +78,7 @@ func (g *Guard) Release(ctx context.Context) error {
 	gr := g.g
 	most := gr.terms.Linger
 	gr.mu.Lock()
-	if gr.tries.Rec.Linger == 0 { // it was handed over: others do not know that asking pays
+	if most > 0 && gr.known().Rec.Linger == 0 { // it was handed over: others do not know that asking pays
 		most = 0
 	}
 	if !g.released {

@@ -18,7 +18,7 @@ func (g *Grant) becomeIdle(most time.Duration) bool {
 	if most <= 0 || g.ended != nil || g.releasing || g.wanted || g.space.Life.Err() != nil {
 		return false
 	}
-	if g.idle == nil {
+	if g.acts(); g.idle == nil {
 		g.idle = time.AfterFunc(most, g.freeIdle)
 	}
 	if g.space.Watches() && g.unlisten == nil {
@@ -70,7 +70,7 @@ func (g *Grant) freeIdle() {
 func (g *Grant) listen(ctx context.Context) {
 	for pause := g.space.Backoff(g.space.Set.MinPoll, g.space.Set.MaxPoll); ctx.Err() == nil; {
 		g.mu.Lock()
-		version := g.tries.Base
+		version := g.known().Base
 		g.mu.Unlock()
 		if g.space.Watcher.Watch(ctx, g.cell.Key, version) == nil {
 			_ = g.checkRecord(ctx, version)
@@ -86,7 +86,7 @@ func (g *Grant) listen(ctx context.Context) {
 func (g *Grant) standsAt(version store.Version) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.tries.Base == version
+	return g.known().Base == version
 }
 
 // checkRecord reads what others have written over that version of the grant's record, or over any.

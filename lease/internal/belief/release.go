@@ -161,6 +161,7 @@ func (g *Grant) cut() {
 // after the end of ctx. Then it cancels the write.
 func (g *Grant) drain(ctx context.Context) {
 	g.mu.Lock()
+	g.acts()
 	g.isCut = g.isCut || g.inFlight == nil // no later write begins
 	cut := g.isCut
 	g.mu.Unlock()
@@ -191,7 +192,7 @@ func (g *Grant) free(ctx context.Context) error {
 		ctx = bound
 	}
 	if g.IsMember() {
-		return g.owner.Depart(ctx, &cell.Seen{Version: g.tries.Base, Rec: g.tries.Rec}, g.terms.Member.Grant)
+		return g.owner.Depart(ctx, &cell.Seen{Version: g.tries.Base, Rec: g.tries.Rec}, g.terms.Grant)
 	}
 	t := g.tries.Again()
 	var last error
@@ -253,7 +254,7 @@ var errOver = errors.New("the lease has expired")
 // freed evaluates the state after a try to release, and reports whether the release is finished.
 func (g *Grant) freed(f cell.Finding) (over bool, _ error) {
 	now := f.Now
-	ours := now.Rec != nil && now.Rec.Grant == g.terms.Member.Grant
+	ours := now.Rec != nil && now.Rec.Grant == g.terms.Grant
 	switch {
 	case f.Resolution == store.ResolutionPending:
 		return false, nil
@@ -262,7 +263,7 @@ func (g *Grant) freed(f cell.Finding) (over bool, _ error) {
 		return true, nil
 	case f.Resolution == store.ResolutionApplied:
 		g.cell.Note(now)
-		return true, &LostError{Name: g.cell.Name, Token: g.terms.Member.Token, Reason: ErrBroken}
+		return true, &LostError{Name: g.cell.Name, Token: g.terms.Token, Reason: ErrBroken}
 	case f.OtherWrite, ours && now.Rec.State == lockrec.Held && g.tries.Resolve(now, store.ResolveResult{}).Resolution == store.ResolutionApplied, ours && now.Rec.State == lockrec.Broken,
 		ours && now.Rec.State == lockrec.Held && g.terms.Session != nil:
 		// Others requested to yield, a renewal was applied late, or the lock was broken. Or the
@@ -275,8 +276,8 @@ func (g *Grant) freed(f cell.Finding) (over bool, _ error) {
 	if f.Resolution != store.ResolutionNotApplied {
 		return true, nil // as far as can be known, it was applied and another grant followed
 	}
-	reason := cmp.Or(lockrec.Loss(now.Rec, g.terms.Member.Grant), ErrTakenOver)
-	lost := &LostError{Name: g.cell.Name, Token: g.terms.Member.Token, Reason: reason}
+	reason := cmp.Or(lockrec.Loss(now.Rec, g.terms.Grant), ErrTakenOver)
+	lost := &LostError{Name: g.cell.Name, Token: g.terms.Token, Reason: reason}
 	if reason == ErrTakenOver {
 		lost.NewHolder = now.Rec.Holder
 	}

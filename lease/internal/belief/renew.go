@@ -337,12 +337,12 @@ func (g *Grant) found(now *cell.Seen, found store.ResolveResult) (over bool, _ e
 		return g.foundMember(now)
 	}
 	f := g.tries.Resolve(now, found)
-	lost := &LostError{Reason: lockrec.Loss(now.Rec, g.terms.Member.Grant)}
+	lost := &LostError{Reason: lockrec.Loss(now.Rec, g.terms.Grant)}
 	switch {
 	case f.Resolution == store.ResolutionPending:
 		return false, nil // to be sent again over the same state
 	case lost.Reason == ErrBroken:
-		if lost.now = now.Rec.Immediate; now.Rec.Grant == g.terms.Member.Grant {
+		if lost.now = now.Rec.Immediate; now.Rec.Grant == g.terms.Grant {
 			g.noteRecord(now) // the state that a release frees
 		}
 	case lost.Reason == ErrTakenOver:
@@ -365,7 +365,7 @@ func (g *Grant) found(now *cell.Seen, found store.ResolveResult) (over bool, _ e
 // IsMember reports whether the grant is one of several that can hold the lock: a reader's, or one
 // of a slot. Its release changes a record that others write, too.
 func (g *Grant) IsMember() bool {
-	return g.terms.Member.Mode == lockrec.ModeShared || g.terms.Member.Mode == lockrec.ModeSlot
+	return g.terms.Member != nil
 }
 
 // foundMember is found for a grant that is a member.
@@ -376,7 +376,7 @@ func (g *Grant) foundMember(now *cell.Seen) (over bool, _ error) {
 		lost.Reason = ErrRemoved
 	case now.Rec.State == lockrec.Broken:
 		lost.Reason = ErrBroken
-	case now.Names(g.terms.Member.Grant):
+	case now.Names(g.terms.Grant):
 		g.Acknowledge(now.Rec)
 		return false, nil
 	}

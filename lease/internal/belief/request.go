@@ -14,7 +14,7 @@ func (g *Grant) Acknowledge(rec *lockrec.Record) {
 	if len(rec.LocksToCheck) > 0 {
 		g.owner.Named(rec.LocksToCheck)
 	}
-	if len(lockrec.RequestedOf(rec)) == 0 || !lockrec.IsFor(rec.YieldRequest, g.terms.Member.Grant) {
+	if len(lockrec.RequestedOf(rec)) == 0 || !lockrec.IsFor(rec.YieldRequest, g.terms.Grant) {
 		return
 	}
 	asked := rec.YieldRequest
@@ -22,6 +22,7 @@ func (g *Grant) Acknowledge(rec *lockrec.Record) {
 		return
 	}
 	g.mu.Lock()
+	g.acts()
 	first := g.request == nil
 	g.request = rec
 	if first && g.ended == nil {
@@ -31,7 +32,7 @@ func (g *Grant) Acknowledge(rec *lockrec.Record) {
 	g.mu.Unlock()
 	if first {
 		e := g.event(event.YieldRequested)
-		e.Token, e.Holder, e.Reason = g.terms.Member.Token, asked.By, asked.Reason
+		e.Token, e.Holder, e.Reason = g.terms.Token, asked.By, asked.Reason
 		g.space.Emit(e)
 	}
 }
@@ -39,7 +40,7 @@ func (g *Grant) Acknowledge(rec *lockrec.Record) {
 // yieldRequestedLocked returns a context that ends when the grant gets a request to yield. The
 // caller holds g.mu. Most grants never get one, and make no context.
 func (g *Grant) yieldRequestedLocked() context.Context {
-	if g.yieldCtx == nil {
+	if g.acts(); g.yieldCtx == nil {
 		g.yieldCtx, g.signalYield = context.WithCancel(context.Background())
 		if g.request != nil {
 			g.signalYield()

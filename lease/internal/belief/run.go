@@ -6,7 +6,7 @@ import "github.com/holdfast-go/holdfast/internal/lockrec"
 func (g *Grant) LastRun() lockrec.Run {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	rec := lockrec.Freed(g.tries.Rec, g.space.Clock.Wall())
+	rec := lockrec.Freed(g.known().Rec, g.space.Clock.Wall())
 	if _, lost := g.ended.(*LostError); !lost {
 		g.endRun(&rec)
 	}
@@ -18,12 +18,12 @@ func (g *Grant) LastRun() lockrec.Run {
 
 // endRun puts the end of the grant's run into the record that frees the lock.
 func (g *Grant) endRun(free *lockrec.Record) {
-	if run, end := free.Run, g.ending.Load(); run != nil && run.Grant == g.terms.Member.Grant && end != nil {
+	if run, end := free.Run, g.ending.Load(); run != nil && run.Grant == g.terms.Grant && end != nil {
 		ended := *run
 		ended.Ended, ended.Outcome, ended.Error = end.Ended, end.Outcome, end.Error
 		free.Run = &ended
 	}
-	if g.rerunAllowed.Load() && free.Run != nil && free.Run.Grant == g.terms.Member.Grant {
+	if g.rerunAllowed.Load() && free.Run != nil && free.Run.Grant == g.terms.Grant {
 		if g.terms.Periodic {
 			free.Run = g.terms.Before
 		} else { // taken up with a ticket
@@ -36,4 +36,9 @@ func (g *Grant) endRun(free *lockrec.Record) {
 func (g *Grant) AllowRerun() { g.rerunAllowed.Store(true) }
 
 // SetRunResult sets the end of the run that the release of the grant writes.
-func (g *Grant) SetRunResult(end *lockrec.Run) { g.ending.Store(end) }
+func (g *Grant) SetRunResult(end *lockrec.Run) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.acts()
+	g.ending.Store(end)
+}

@@ -101,6 +101,13 @@ func (c *Cell) Known() *Seen {
 	return c.last
 }
 
+// Forget forgets the state that was seen last: the grant that was taken over that state keeps it.
+func (c *Cell) Forget() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.last = nil
+}
+
 // Adopt takes over what another user of the client has seen of the record.
 func (c *Cell) Adopt(s *Seen) {
 	last := c.Known()

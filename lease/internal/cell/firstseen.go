@@ -60,6 +60,8 @@ func (r *Recents[V]) Len() int { return len(r.young) + len(r.old) }
 // So many short tries, each through its own handle, find a dead holder as soon as one waiter does.
 // A later time never replaces an earlier one of the same write.
 //
+// The record of a lock under a session shows nothing about its holder: the session's record does.
+//
 // A slow reply can show an older state than the client knows. Its request was sent before the client
 // first saw the present version, and it changes nothing here: otherwise the client would time the
 // holder's write from the start again.
@@ -70,7 +72,7 @@ func (c *Space) sinceFirstSeen(key string, s *Seen) *Seen {
 	if known && first.version != s.Version && !s.Sent.IsZero() && s.Sent.Before(first.seen) {
 		return s
 	}
-	if s.Rec == nil || s.Rec.State == lockrec.Revoked || s.Rec.State == lockrec.Free && s.Rec.NotBefore.IsZero() {
+	if s.Rec == nil || s.Rec.State == lockrec.Revoked || (s.Rec.State == lockrec.Free || s.Rec.Session != "") && s.Rec.NotBefore.IsZero() {
 		c.FirstSeen.drop(key)
 		return s
 	}

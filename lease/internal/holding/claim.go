@@ -212,7 +212,10 @@ func (h *Holder) begin(ctx context.Context, base *cell.Seen, f cell.Finding, m l
 // believe begins the belief in the grant m, which is in the record of the state now, in place of
 // base.
 func (h *Holder) believe(ctx context.Context, base, now *cell.Seen, m lockrec.Member, sent time.Duration, firm bool) *belief.Grant {
-	terms := belief.Terms{Member: m, Linger: h.Opts.Linger, Periodic: h.Job != nil}
+	terms := belief.Terms{Grant: m.Grant, Token: m.Token, Linger: h.Opts.Linger, Periodic: h.Job != nil}
+	if m.Mode == lockrec.ModeShared || m.Mode == lockrec.ModeSlot {
+		terms.Member = &m
+	}
 	if h.Under != nil {
 		terms.Session = h.Under.Grant()
 	}

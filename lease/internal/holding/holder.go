@@ -74,6 +74,7 @@ func (h *Holder) TryAcquire(ctx context.Context) (*belief.Guard, error) {
 	defer cancel(nil)
 	h.place.Waits(1)
 	guard, err := h.attempt(ctx, false)
+	defer h.forgetPacked()
 	left := h.leaveQueue(ctx)
 	if err != nil && ctx.Err() != nil {
 		err = Cancelled(ctx, h.Name, err)
@@ -101,6 +102,7 @@ func (h *Holder) Acquire(ctx context.Context) (_ *belief.Guard, err error) {
 		if left := h.leaveQueue(ctx); err != nil {
 			err = errors.Join(err, left)
 		}
+		h.forgetPacked()
 	}()
 	l, w := h.c.Waiting.Enter(&h.place)
 	defer l.Leave(w)
@@ -128,6 +130,16 @@ func (h *Holder) Acquire(ctx context.Context) (_ *belief.Guard, err error) {
 		case <-ctx.Done():
 			return nil, Cancelled(ctx, h.Name, h.Ended(ctx, l))
 		}
+	}
+}
+
+// forgetPacked makes the cell forget the record of a grant that keeps it packed.
+func (h *Holder) forgetPacked() {
+	h.mu.Lock()
+	g := h.grant
+	h.mu.Unlock()
+	if g != nil && g.IsPacked() {
+		h.Cell.Forget()
 	}
 }
 
@@ -164,7 +176,7 @@ func (h *Holder) acquire(ctx context.Context, l *waiting.Queue, w *waiting.Waite
 		if err == nil {
 			h.c.Space.Health.Pause(&l.Unanswered)
 			h.noteContention(met, guard)
-			if l.Shared() {
+			if l.Last != nil && l.Shared() {
 				l.NoteHeld(h.held(l.Last, 0))
 			}
 			return guard, nil

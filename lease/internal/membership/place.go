@@ -17,6 +17,12 @@ type Place struct {
 	queues *waiting.Queues
 
 	mu      sync.Mutex
+	waiting int // goroutines that wait
+	*waited
+}
+
+// waited is what a handle knows of its wait that has had to wait.
+type waited struct {
 	entry   string    // the grant under which the handle is in the lock's queue
 	joined  time.Time // when it came there, behind as many
 	behind  int
@@ -24,14 +30,26 @@ type Place struct {
 	timedAt time.Time            // when that was
 	readAt  map[string]time.Time // when the sessions of those it waits for are due for a read
 	shown   *cell.Seen           // what another handle of the client has seen of that; see Shows
-	waiting int                  // goroutines that wait
 	suited  bool                 // the lock had the slots that the handle names when they looked
 
 	pace time.Duration // in which the queue came forward by one, as the goroutine knows that has the turn
 }
 
+// hasNotWaited is shared by all handles that have not had to wait, since most never have. It is never
+// changed.
+var hasNotWaited waited
+
 // Init makes p the place of a handle with that cell.
-func (p *Place) Init(c *cell.Cell, queues *waiting.Queues) { p.cell, p.queues = c, queues }
+func (p *Place) Init(c *cell.Cell, queues *waiting.Queues) {
+	p.cell, p.queues, p.waited = c, queues, &hasNotWaited
+}
+
+// hasToWait gives the handle a waited of its own. The caller holds p.mu.
+func (p *Place) hasToWait() {
+	if p.waited == &hasNotWaited {
+		p.waited = &waited{}
+	}
+}
 
 // Cell implements waiting.Party.
 func (p *Place) Cell() *cell.Cell { return p.cell }
@@ -40,6 +58,7 @@ func (p *Place) Cell() *cell.Cell { return p.cell }
 func (p *Place) Enter(grant string, r *lockrec.Record) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.hasToWait()
 	p.entry, p.shown, p.joined, p.behind = grant, nil, time.Now(), max(len(r.Queue)-1, 0)
 }
 
@@ -65,6 +84,9 @@ func (p *Place) IsShown() bool {
 // Look is what the handle's last read means for the pause that follows it.
 func (p *Place) Look(wait time.Duration) waiting.Look {
 	s := p.cell.Known()
+	p.mu.Lock()
+	p.hasToWait()
+	p.mu.Unlock()
 	look := waiting.Look{Seen: s, Wait: wait, Due: p.nextRead(), Pace: &p.pace}
 	if p.Entry() != "" && s != nil && s.Rec != nil {
 		look.Entries = p.Entries(s)
@@ -100,7 +122,9 @@ func (p *Place) TakeShown() *cell.Seen {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s := p.shown
-	p.shown = nil
+	if s != nil {
+		p.shown = nil
+	}
 	return s
 }
 
@@ -122,8 +146,9 @@ func (p *Place) Entries(s *cell.Seen) []string {
 func (p *Place) Waits(n int) (left int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.waiting += n
-	p.suited = p.suited && p.waiting > 0
+	if p.waiting += n; p.suited && p.waiting == 0 {
+		p.suited = false
+	}
 	return p.waiting
 }
 
@@ -132,7 +157,10 @@ func (p *Place) Waits(n int) (left int) {
 func (p *Place) Suits(r *lockrec.Record, slots int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.suited = p.suited || slots > 0 && r.Slots == slots
+	if slots > 0 && r.Slots == slots {
+		p.hasToWait()
+		p.suited = true
+	}
 }
 
 // KeepsWaiting reports whether a wait of the handle continues although r has another number of
@@ -163,6 +191,7 @@ func (p *Place) HasTurn(ctx context.Context, r *lockrec.Record) bool {
 func (p *Place) Timed(place int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.hasToWait()
 	p.timedAt = time.Now()
 	p.turn = p.timedAt.Sub(p.joined) / time.Duration(max(p.behind-place, 1))
 }
@@ -180,6 +209,7 @@ func (p *Place) DueReads(s *cell.Seen, ahead []lockrec.Member) (due []lockrec.Me
 	now := p.cell.Space.Clock.Monotonic()
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.hasToWait()
 	next := make(map[string]time.Time, len(ahead))
 	for _, m := range ahead {
 		at, met := p.readAt[m.Grant]
