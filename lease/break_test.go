@@ -32,6 +32,7 @@ func TestBreakDelaysNoTakeover(t *testing.T) {
 
 // So does a process that reads the observation of an earlier one.
 func TestBreakDelaysNoTakeoverByALaterProcess(t *testing.T) {
+	t.Parallel() // it waits in real time
 	breakWatched(t, named(t), 2*time.Second, &sightings{})
 }
 

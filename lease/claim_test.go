@@ -101,6 +101,7 @@ func TestLostClaimDoesNotAdoptAnothersGrant(t *testing.T) {
 
 // Many short tries, as of separate processes, take a dead holder's lock in the end.
 func TestShortTriesOfManyProcessesTakeADeadLock(t *testing.T) {
+	t.Parallel() // it waits in real time
 	st := named(t)
 	memory := lease.FileCache(filepath.Join(t.TempDir(), "seen"))
 	dead := client(t, st, &lease.Options{ManualRenewal: true, TTL: 600 * time.Millisecond})

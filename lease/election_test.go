@@ -154,7 +154,7 @@ func TestCampaignIsOverWithItsContext(t *testing.T) {
 func TestLargeValueIsRefusedBeforeAnyRequest(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		other := mustTry(t, client(t, st, nil), "job")
-		w := newWire(unwatched{st}) // where a campaign reads first
+		w := newWire(hidden{st}) // where a campaign reads first
 		c := client(t, w, nil)
 		e := election(t, c, "job")
 		large := make([]byte, 1<<20)
@@ -220,7 +220,7 @@ func TestObserveReportsEachChange(t *testing.T) {
 	for _, pushes := range []bool{true, false} {
 		bubble(t, func(t *testing.T, st store.Store) {
 			if !pushes {
-				st = unwatched{st}
+				st = hidden{st}
 			}
 			c := client(t, st, &lease.Options{Holder: "ada"})
 			ctx, cancel := context.WithCancelCause(t.Context())
@@ -273,7 +273,7 @@ func TestObserveReportsAnotherTermWithTheSameValue(t *testing.T) {
 		c := client(t, st, nil)
 		e := election(t, c, "job")
 		g := mustCampaign(t, e, "the same")
-		for l, err := range client(t, unwatched{st}, nil).Observe(t.Context(), "job") {
+		for l, err := range client(t, hidden{st}, nil).Observe(t.Context(), "job") {
 			if err != nil || string(l.Value) != "the same" || l.Token != g.Token() {
 				t.Fatalf("told of %q (token %d), %v; want the token %d", l.Value, l.Token, err, g.Token())
 			}
@@ -330,7 +330,7 @@ func TestObserveSurvivesErrors(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		e := election(t, client(t, st, nil), "job")
 		mustCampaign(t, e, "before")
-		w := newWire(unwatched{st})
+		w := newWire(hidden{st})
 		time.AfterFunc(time.Minute, func() { w.set(everything(drop)) })
 		time.AfterFunc(2*time.Minute, func() { _ = e.Proclaim(t.Context(), []byte("after")); w.set(nil) })
 		failed := 0
@@ -777,7 +777,7 @@ func TestLeadYieldsOnRequest(t *testing.T) {
 	for _, pushes := range []bool{true, false} {
 		bubble(t, func(t *testing.T, st store.Store) {
 			if !pushes {
-				st = unwatched{st}
+				st = hidden{st}
 			}
 			ctx, cancel := context.WithCancel(t.Context())
 			var told []string
@@ -827,7 +827,7 @@ func TestFairElection(t *testing.T) {
 	for _, pushes := range []bool{true, false} {
 		bubble(t, func(t *testing.T, st store.Store) {
 			if !pushes {
-				st = unwatched{st}
+				st = hidden{st}
 			}
 			var mu sync.Mutex
 			values := map[uint64][]string{} // by token

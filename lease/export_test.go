@@ -43,9 +43,3 @@ func DecodeKind(kind, name string, value []byte) (*Record, error) {
 
 // BatchPollsAlways makes a client use batch polls for a single lock, however short its pauses.
 func BatchPollsAlways(c *Client) { c.k.Waiting.SetBatchPolls(1, 0) }
-
-// MaxRecent is how many keys one generation has of what a client keeps of each.
-const MaxRecent = cell.MaxRecent
-
-// FirstSeenCount is of how many locks a client remembers when it saw them first.
-func FirstSeenCount(c *Client) int { return c.space.FirstSeen.Len() }

@@ -3,7 +3,6 @@ package lease_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -108,30 +107,6 @@ func TestShortTriesOfOneClientTakeADeadLock(t *testing.T) {
 			})
 		})
 	}
-}
-
-// A client forgets some of the locks when it knows more than it has room for, but not those that it
-// reads all the time.
-func TestFirstSightsAreBounded(t *testing.T) {
-	bubble(t, func(t *testing.T, st store.Store) {
-		dead := client(t, hidden{st}, &lease.Options{ManualRenewal: true})
-		mustTry(t, dead, "job")
-		tries := client(t, hidden{st}, nil)
-		wantHeld(t, tries, "job")
-		for i := range 2*lease.MaxRecent + 100 {
-			name := fmt.Sprint("other", i)
-			mustTry(t, dead, name)
-			wantHeld(t, tries, name)
-			if i%1000 == 0 {
-				wantHeld(t, tries, "job")
-			}
-		}
-		if n := lease.FirstSeenCount(tries); n > 2*lease.MaxRecent {
-			t.Errorf("the client remembers %d locks; want at most %d", n, 2*lease.MaxRecent)
-		}
-		time.Sleep(ttl + time.Second)
-		mustTry(t, tries, "job")
-	})
 }
 
 // The slow reply of a read, or the slow conflict of a write, shows that the lock was free before its

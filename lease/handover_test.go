@@ -151,7 +151,7 @@ func TestDeadHeadDelaysTheQueueByOneTTL(t *testing.T) {
 	fair := lease.LockOptions{Fair: true}
 	for name, reach := range map[string]func(store.Store) store.Store{
 		"a store that pushes": func(st store.Store) store.Store { return st },
-		"a store that polls":  func(st store.Store) store.Store { return unwatched{st} },
+		"a store that polls":  func(st store.Store) store.Store { return hidden{st} },
 	} {
 		for _, breaks := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, broken %v", name, breaks), func(t *testing.T) {
@@ -253,7 +253,7 @@ func TestHeadDiesAtEachStep(t *testing.T) {
 				t.Run(fmt.Sprintf("push %v, %s after %d", push, f, n), func(t *testing.T) {
 					bubble(t, func(t *testing.T, st store.Store) {
 						if !push {
-							st = unwatched{st}
+							st = hidden{st}
 						}
 						fair := lease.LockOptions{Fair: true}
 						g := mustTake(t, with(t, open(t, client(t, st, nil)), "job", fair))

@@ -171,7 +171,7 @@ func inOrder(t *testing.T, what string, steps []string, n int, f fault) bool {
 	bubble(t, func(t *testing.T, st store.Store) {
 		a := &actors{t: t, what: what, guards: map[string]*lease.Guard{}}
 		for i := range 4 {
-			w := newWire(unwatched{st})
+			w := newWire(hidden{st})
 			w.deafness = func() time.Duration { return 100 * time.Second }
 			w.set(func(op *store.Op) fault {
 				if count.Add(1) != int64(n) {

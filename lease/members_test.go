@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -523,7 +524,7 @@ func TestDeadOnesInARow(t *testing.T) {
 	fair := lease.LockOptions{Fair: true}
 	for name, reach := range map[string]func(store.Store) store.Store{
 		"a store that pushes": func(st store.Store) store.Store { return st },
-		"a store that polls":  func(st store.Store) store.Store { return unwatched{st} },
+		"a store that polls":  func(st store.Store) store.Store { return hidden{st} },
 	} {
 		for _, c := range []struct {
 			name  string
@@ -689,9 +690,10 @@ func TestUpgradeIsRefused(t *testing.T) {
 // The 501st gets an error, and has not entered.
 func TestFullLockRefusesMoreMembers(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
+		holds := opened(t, st)
 		rec := &lease.Record{Name: "job", State: lease.Shared, Token: 1, Nonce: "N"}
 		for i := range lease.MaxMembers {
-			rec.Holders = append(rec.Holders, lease.Member{Grant: fmt.Sprintf("S%d.0", i), TTL: lease.MaxTTL, Mode: lease.ModeShared, Token: 1})
+			rec.Holders = append(rec.Holders, lease.Member{Grant: holds.ID() + "." + strconv.FormatInt(int64(i), 36), TTL: lease.MaxTTL, Mode: lease.ModeShared, Token: 1})
 		}
 		value, err := lease.Encode(rec)
 		must(t, err)

@@ -639,7 +639,12 @@ func TestMutants(t *testing.T) {
 			"	if false {\n",
 			"TestMemoryOfALock"},
 
-		// Surveys of those that wait, where the store lists.
+		{"a waiter enters a queue in which its turn comes after its deadline", "internal/membership/place.go",
+			"	return !ok || ",
+			"	return !ok || deadline.Before(time.Now()) || deadline.After(time.Now()) || ",
+			"TestQueueOfShortWaits"},
+
+		// Batch polls of those that wait, where the store lists.
 		{"a tag that stays over a change is believed", "internal/waiting/batchpoll.go",
 			"		s.wrong = s.wrong || stale[key] == tag\n",
 			"",
@@ -660,7 +665,7 @@ func TestMutants(t *testing.T) {
 			"	l.lag = min(",
 			"	l.lag = 0 * min(",
 			"TestBatchPollHandOver"},
-		{"waiters make surveys however few they are", "internal/waiting/batchpoll.go",
+		{"waiters make batch polls however few they are", "internal/waiting/batchpoll.go",
 			"s.wrong || pages == 0 ||",
 			"s.wrong || pages < 0 ||",
 			"TestBatchPollRequests"},

@@ -27,7 +27,7 @@ func remoteOf(st store.Store, seed uint64) *wire {
 		defer mu.Unlock()
 		return roundTrip/4 + time.Duration(random.Int64N(int64(roundTrip/2)))
 	}
-	return newWire(store.Intercept(unwatched{st}, func(ctx context.Context, op *store.Op, next store.Handler) error {
+	return newWire(store.Intercept(hidden{st}, func(ctx context.Context, op *store.Op, next store.Handler) error {
 		time.Sleep(way())
 		err := next(ctx, op)
 		time.Sleep(way())
@@ -39,7 +39,7 @@ func remoteOf(st store.Store, seed uint64) *wire {
 // half: what one waiter sends in an hour then, and the median time from the release to
 // the grant.
 func handOver(t *testing.T, from time.Duration) (perHour float64, median time.Duration) {
-	const waiters = 250
+	const waiters = 100
 	var requests int
 	took := make([]time.Duration, waiters)
 	bubble(t, func(t *testing.T, st store.Store) {
@@ -118,7 +118,7 @@ func TestPollSchedule(t *testing.T) {
 func pausesOf(t *testing.T, st store.Store, o *lease.Options, wait time.Duration) (pauses []time.Duration) {
 	t.Helper()
 	var last time.Time
-	w := newWire(unwatched{st})
+	w := newWire(hidden{st})
 	w.set(func(*store.Op) fault {
 		now := time.Now()
 		if !last.IsZero() {

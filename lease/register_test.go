@@ -150,6 +150,7 @@ func TestObservationsOfTwoStoresOfOneName(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel() // it waits in real time
 			stores, memory := open(t), &sightings{}
 			o := &lease.Options{TTL: lease.MinLocalTTL, Cache: memory}
 			for _, st := range stores {

@@ -55,7 +55,7 @@ func TestCloseDuringUse(t *testing.T) {
 				random := rand.New(rand.NewPCG(seed, 1))
 				reached := st
 				if seed%2 == 1 {
-					reached = unwatched{st}
+					reached = hidden{st}
 				}
 				const way = 30 * time.Millisecond
 				c := client(t, slowly(reached, seed, way, 0.1*float64(seed%3)), nil)

@@ -53,7 +53,7 @@ func TestErrorNamesTheHolderAndTheSilentStore(t *testing.T) {
 	for _, patience := range []time.Duration{0, 5 * time.Second} {
 		bubble(t, func(t *testing.T, st store.Store) {
 			holder := mustTry(t, client(t, st, &lease.Options{TTL: time.Hour}), "job")
-			w := newWire(unwatched{st})
+			w := newWire(hidden{st})
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
 			time.AfterFunc(10*time.Second, func() { w.set(everything(hang)) })
@@ -92,7 +92,7 @@ func TestStoreWhoseWritesAloneFailIsUnresponsive(t *testing.T) {
 				if c.held {
 					mustTry(t, client(t, st, &lease.Options{TTL: time.Minute, ManualRenewal: c.dead}), "job")
 				}
-				w := newWire(unwatched{st})
+				w := newWire(hidden{st})
 				w.set(c.script)
 				var heard events
 				began := time.Now()
@@ -129,7 +129,7 @@ func TestTimeOfFailingWritesAddsUp(t *testing.T) {
 	for _, answered := range []bool{false, true} {
 		bubble(t, func(t *testing.T, st store.Store) {
 			lost := writes(drop)
-			w := newWire(unwatched{st})
+			w := newWire(hidden{st})
 			w.set(lost)
 			c := client(t, w, &lease.Options{CheckTokenFloor: true, StoreTimeout: 30 * time.Second})
 			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Minute)
@@ -173,7 +173,7 @@ func TestTimeOfFailingWritesAddsUp(t *testing.T) {
 func TestStoreTimeoutCountsAnswersToAllWaiters(t *testing.T) {
 	for _, silent := range []bool{false, true} {
 		bubble(t, func(t *testing.T, st store.Store) {
-			w := newWire(&slowStore{Store: unwatched{st}, silent: silent, turn: make(chan struct{}, 1)})
+			w := newWire(&slowStore{Store: hidden{st}, silent: silent, turn: make(chan struct{}, 1)})
 			var heard events
 			c := client(t, w, &lease.Options{TTL: 10 * time.Minute, StoreTimeout: 10 * time.Second, OnEvent: heard.add})
 			var all sync.WaitGroup

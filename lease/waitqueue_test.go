@@ -12,15 +12,12 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// unwatched is a store that does not report changes, so that waiters have to poll.
-type unwatched struct{ store.Store }
-
 // lookers counts the requests that n waiters of one client send in a minute, through one
 // handle or one each.
 func lookers(t *testing.T, n int, oneHandle bool) (requests int) {
 	bothWays(t, func(t *testing.T, st store.Store, client newParty) {
 		mustTry(t, client(t, st, nil), "job")
-		w := newWire(unwatched{st})
+		w := newWire(hidden{st})
 		c := client(t, w, nil)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
@@ -60,7 +57,7 @@ func TestWaitersOfAClientShareReads(t *testing.T) {
 func TestWaitersEndWithTheirOwnContexts(t *testing.T) {
 	bothWays(t, func(t *testing.T, st store.Store, client newParty) {
 		mustTry(t, client(t, st, &lease.Options{ManualRenewal: true}), "job")
-		w := newWire(unwatched{st})
+		w := newWire(hidden{st})
 		looks := 0 // and writes; not counted: the renewals of a session, and the reads of that of the holder
 		w.set(func(op *store.Op) fault {
 			if op.Key == "lock/job" {
@@ -106,7 +103,7 @@ func TestWaitersEndWithTheirOwnContexts(t *testing.T) {
 // it again at once; and each as soon as it is released.
 func TestWaitersTakeTurns(t *testing.T) {
 	bothWays(t, func(t *testing.T, st store.Store, client newParty) {
-		c := client(t, newWire(unwatched{st}), nil)
+		c := client(t, newWire(hidden{st}), nil)
 		var (
 			mu    sync.Mutex
 			order []int
@@ -147,7 +144,7 @@ func TestWaitersTakeTurns(t *testing.T) {
 // When one goroutine of a handle takes the lock, all its waiting goroutines get a guard.
 func TestWaitersOfOneHandleJoin(t *testing.T) {
 	bothWays(t, func(t *testing.T, st store.Store, client newParty) {
-		c := client(t, unwatched{st}, nil)
+		c := client(t, hidden{st}, nil)
 		held := mustTry(t, client(t, st, nil), "job")
 		first := handle(t, c, "job")
 		h := handle(t, c, "job")
@@ -192,7 +189,7 @@ func TestWaitersOfOneHandleJoin(t *testing.T) {
 func TestWaitersStoreTimeout(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		for _, f := range []fault{drop, hang} {
-			w := newWire(unwatched{st})
+			w := newWire(hidden{st})
 			w.set(everything(f))
 			c := client(t, w, &lease.Options{StoreTimeout: 5 * time.Second})
 			began := time.Now()

@@ -390,6 +390,7 @@ func TestRequestDelaysNoTakeoverByALaterProcess(t *testing.T) {
 	const ttl = 2 * time.Second
 	for name, memory := range map[string]lease.Cache{"map": &sightings{}, "files": lease.FileCache(t.TempDir() + "/m")} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel() // it waits in real time
 			st := named(t)
 			mustTry(t, client(t, st, &lease.Options{TTL: ttl, ManualRenewal: true}), "job")
 			o := &lease.Options{TTL: ttl, Cache: memory}

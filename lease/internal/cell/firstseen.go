@@ -16,12 +16,12 @@ type firstSeen struct {
 	seen    time.Time // monotonic: after the reply that first showed the version
 }
 
-// MaxRecent is how many keys one generation of recents has.
-const MaxRecent = 8192
+// maxRecent is how many keys one generation of recents has.
+const maxRecent = 8192
 
 // Recents keeps what a client knows by keys, in two generations: the keys used last, and those used
 // before. When the first generation is full, the second is forgotten. So it is bounded, and it
-// keeps every key since whose use at most MaxRecent other keys were used.
+// keeps every key since whose use at most maxRecent other keys were used.
 //
 // Forgetting costs only time. The client then times the holder's write from the start, so that it
 // waits out a dead holder once more. No write depends on what is forgotten. In one TTL a client may
@@ -41,7 +41,7 @@ func (r *Recents[V]) Get(key string) (v V, ok bool) {
 
 // Put sets the value of a key, and notes that the key was used last.
 func (r *Recents[V]) Put(key string, v V) {
-	if _, ok := r.young[key]; !ok && (r.young == nil || len(r.young) >= MaxRecent) {
+	if _, ok := r.young[key]; !ok && (r.young == nil || len(r.young) >= maxRecent) {
 		r.old, r.young = r.young, map[string]V{}
 	}
 	r.young[key] = v
@@ -52,9 +52,6 @@ func (r *Recents[V]) drop(key string) {
 	delete(r.young, key)
 	delete(r.old, key)
 }
-
-// Len returns the number of keys.
-func (r *Recents[V]) Len() int { return len(r.young) + len(r.old) }
 
 // sinceFirstSeen returns s with the time when the client first saw the holder's write that s shows.
 // So many short tries, each through its own handle, find a dead holder as soon as one waiter does.
@@ -68,12 +65,12 @@ func (r *Recents[V]) Len() int { return len(r.young) + len(r.old) }
 func (c *Space) sinceFirstSeen(key string, s *Seen) *Seen {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	first, known := c.FirstSeen.Get(key)
+	first, known := c.firstSeen.Get(key)
 	if known && first.version != s.Version && !s.Sent.IsZero() && s.Sent.Before(first.seen) {
 		return s
 	}
 	if s.Rec == nil || s.Rec.State == lockrec.Revoked || (s.Rec.State == lockrec.Free || s.Rec.Session != "") && s.Rec.NotBefore.IsZero() {
-		c.FirstSeen.drop(key)
+		c.firstSeen.drop(key)
 		return s
 	}
 	now := firstSeen{s.Version, lockrec.LastWrite(s.Rec), s.At, s.At}
@@ -86,6 +83,6 @@ func (c *Space) sinceFirstSeen(key string, s *Seen) *Seen {
 		earlier.At = first.at
 		s = &earlier
 	}
-	c.FirstSeen.Put(key, now)
+	c.firstSeen.Put(key, now)
 	return s
 }

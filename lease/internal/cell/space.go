@@ -40,7 +40,7 @@ type Space struct {
 	took atomic.Int64 // see takes
 
 	mu        sync.Mutex
-	FirstSeen Recents[firstSeen] // of holders that may be dead, by the keys of their records
+	firstSeen Recents[firstSeen] // of holders that may be dead, by the keys of their records
 }
 
 // ReadObserver is called when a record is read. It returns a number for the beginning of a read, and
