@@ -426,7 +426,7 @@ func (s *Store) moveDeleted(ctx context.Context, l *log, floor *floor, age time.
 	if err := s.raise(floor, l.seg.state.Number); err != nil {
 		return "", err
 	}
-	if err := l.seg.seal(); err != nil || !l.seg.state.Deleted {
+	if _, err := l.seg.seal(); err != nil || !l.seg.state.Deleted {
 		return "", err
 	}
 	path = tmpDir + "/" + random()
@@ -440,7 +440,7 @@ func (s *Store) moveDeleted(ctx context.Context, l *log, floor *floor, age time.
 	for n := l.seg.number + 1; err == nil; n++ {
 		var g *segment
 		if g, err = openSegment(dir, l, n); err == nil {
-			err = g.seal()
+			_, err = g.seal()
 			g.release()
 		}
 	}

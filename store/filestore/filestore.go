@@ -18,9 +18,12 @@ import (
 
 const (
 	// A log that is larger than sealBytes and has at least sealEntries entries is sealed,
-	// and continues in a new file.
+	// and continues in a new file. Below largeSeals times sealBytes, it needs manyEntries: a new
+	// file takes four syncs.
 	sealBytes   = 32 << 10
 	sealEntries = 4
+	largeSeals  = 8
+	manyEntries = 32
 
 	// nameTrust is how long the store assumes that a cached log still has its name. The
 	// protocol does not need the check: it is for directories that a person moved away.

@@ -95,8 +95,8 @@ func (s *Store) current(ctx context.Context, l *log, reader bool) error {
 			return err
 		}
 		switch {
-		case l.seg.state.Sealed:
-			err := s.next(l)
+		case l.seg.state.Sealed && !l.seg.unlinked: // otherwise later ones have been sealed, too
+			err := s.next(l, false)
 			var end *endError
 			if reader && errors.As(err, &end) {
 				return nil

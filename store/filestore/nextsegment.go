@@ -21,21 +21,21 @@ const tmpPrefix = "tmp-"
 // write tries again; the segment remembers a failed sync.
 func (s *Store) seal(l *log) {
 	g := l.seg
-	if g.seal() == nil && g.sync(g.off) == nil {
-		_ = s.next(l)
+	if mine, err := g.seal(); err == nil && g.sync(g.off) == nil {
+		_ = s.next(l, mine)
 	}
 }
 
-// seal ends the segment, unless it has ended. Nothing counts in it any more when that returns
-// nil.
-func (g *segment) seal() error {
+// seal ends the segment, unless it has ended, and reports whether the entry of this call did that.
+// Nothing counts in the segment any more when the error is nil.
+func (g *segment) seal() (mine bool, err error) {
 	for !g.state.Sealed {
 		e := fold.Entry{Kind: fold.Seal, Number: g.state.Number, Nonce: random(), Prev: g.state.Nonce}
-		if _, err := g.append(e); err != nil {
-			return err
+		if mine, err = g.append(e); err != nil {
+			return false, err
 		}
 	}
-	return nil
+	return mine, nil
 }
 
 // endError says that the last segment of a log is sealed and the next one cannot be made.
@@ -59,9 +59,14 @@ func (s *Store) openDir(l *log) (dir *os.Root, err error) {
 	return dir, err
 }
 
+// sealerTime is how long a process waits for the next segment before it makes that itself: the
+// process that sealed the one before makes it, unless it was killed. Otherwise all processes would
+// make the file at the same time.
+const sealerTime = 10 * time.Millisecond
+
 // next moves from a sealed segment to the one after it: NEXT. It sets l.seg to nil if the
-// log must be read again.
-func (s *Store) next(l *log) error {
+// log must be read again. sealer says that this call has sealed the segment.
+func (s *Store) next(l *log, sealer bool) error {
 	dir, err := s.openDir(l)
 	if notExist(err) {
 		l.drop()
@@ -72,6 +77,10 @@ func (s *Store) next(l *log) error {
 	}
 	defer dir.Close()
 	after, err := openSegment(dir, l, l.seg.number+1)
+	for pause := sealerTime / 32; notExist(err) && !sealer && pause < sealerTime; pause *= 2 {
+		time.Sleep(pause)
+		after, err = openSegment(dir, l, l.seg.number+1)
+	}
 	if notExist(err) {
 		after, err = s.link(dir, l)
 	}

@@ -9,6 +9,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -43,7 +44,12 @@ const (
 
 	// readSize is how much of a segment is read at a time.
 	readSize = 2 * maxLine
+
+	// smallRead is the most for which a read takes no buffer of readSize.
+	smallRead = 16 << 10
 )
+
+var buffers = sync.Pool{New: func() any { return new([readSize]byte) }}
 
 // segment is one open file of a log.
 type segment struct {
@@ -203,9 +209,16 @@ func (g *segment) readFor(nonce string, found func(counts bool)) error {
 		return fmt.Errorf("%w: %s has %d bytes, and the store reads at most %d; a log continues in a new file at %d bytes, so another program has written to this file", store.ErrCorrupt, g.path(), size, maxSegment, sealBytes)
 	}
 	value := g.state.Value
-	data := make([]byte, min(size-g.off, readSize))
+	var data []byte
+	if left := size - g.off; left <= smallRead {
+		data = make([]byte, left)
+	} else {
+		buffer := buffers.Get().(*[readSize]byte)
+		defer buffers.Put(buffer)
+		data = buffer[:]
+	}
 	for g.off < size {
-		n, err := g.file.ReadAt(data[:min(size-g.off, readSize)], g.off)
+		n, err := g.file.ReadAt(data[:min(size-g.off, int64(len(data)))], g.off)
 		if err != nil && err != io.EOF {
 			var p *fs.PathError // has the name that the file had when it was made
 			if errors.As(err, &p) {
@@ -347,5 +360,6 @@ func (g *segment) markPath() {
 
 // isFull reports whether a segment must be sealed.
 func (s *Store) isFull(g *segment) bool {
-	return g.off > s.limits.sealBytes && g.entries >= s.limits.sealEntries && !g.state.Sealed
+	full := g.off > s.limits.sealBytes && (g.entries >= manyEntries || g.off > largeSeals*s.limits.sealBytes)
+	return full && g.entries >= s.limits.sealEntries && !g.state.Sealed
 }

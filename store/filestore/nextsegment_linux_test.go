@@ -1,0 +1,135 @@
+package filestore_test
+
+import (
+	"encoding/binary"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/filestore"
+)
+
+// created returns a function that counts the files made in a directory from now on whose names start
+// with a prefix.
+func created(t *testing.T, dir, prefix string) (count func() int) {
+	t.Helper()
+	fd, err := syscall.InotifyInit1(syscall.IN_NONBLOCK | syscall.IN_CLOEXEC)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { syscall.Close(fd) })
+	if _, err := syscall.InotifyAddWatch(fd, dir, syscall.IN_CREATE); err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	return func() int {
+		buf := make([]byte, 64<<10)
+		for {
+			size, err := syscall.Read(fd, buf)
+			if err == syscall.EAGAIN {
+				return n
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			for b := buf[:size]; len(b) > 0; {
+				end := syscall.SizeofInotifyEvent + int(binary.NativeEndian.Uint32(b[12:]))
+				if strings.HasPrefix(string(b[syscall.SizeofInotifyEvent:end]), prefix) {
+					n++
+				}
+				b = b[end:]
+			}
+		}
+	}
+}
+
+// TestSealerMakesTheNextSegment: processes that find a sealed segment leave the next one to the process
+// that sealed it. Otherwise each of them makes a file, with a sync.
+func TestSealerMakesTheNextSegment(t *testing.T) {
+	dir := memoryDir(t)
+	writer := open(t, dir, filestore.Tiny())
+	v := put(t, writer, "key", "", "0")
+	made := created(t, filepath.Join(dir, "k/key"), "tmp-")
+	stop := make(chan struct{})
+	var readers sync.WaitGroup
+	for range 8 {
+		s := open(t, dir, filestore.Tiny())
+		readers.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				if _, _, err := s.Get(t.Context(), "key"); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	for i := range 400 { // each write seals
+		v = put(t, writer, "key", v, fmt.Sprint(i))
+	}
+	close(stop)
+	readers.Wait()
+	if n := made(); n < 400 || n > 500 {
+		t.Errorf("%d files were made for 400 segments", n)
+	}
+}
+
+// TestFarBehind: a process that knows only a segment which was removed long ago opens the newest one, and
+// makes no file.
+func TestFarBehind(t *testing.T) {
+	dir := memoryDir(t)
+	writer, reader := open(t, dir, filestore.Tiny()), open(t, dir, filestore.Tiny())
+	v := put(t, writer, "key", "", "0")
+	for round := range 20 {
+		if _, got, err := reader.Get(t.Context(), "key"); err != nil || got != v {
+			t.Fatalf("got %s, %v, want %s", got, err, v)
+		}
+		for i := range 8 {
+			v = put(t, writer, "key", v, fmt.Sprint(round, i))
+		}
+		made := created(t, filepath.Join(dir, "k/key"), "tmp-")
+		if _, got, err := reader.Get(t.Context(), "key"); err != nil || got != v {
+			t.Fatalf("got %s, %v, want %s", got, err, v)
+		}
+		if n := made(); n > 0 {
+			t.Fatalf("a reader made %d files", n)
+		}
+	}
+}
+
+// TestLargeValuesShareASegment: a new segment takes four syncs, so that values of some kilobytes do not
+// need one for every fourth write. Larger ones do.
+func TestLargeValuesShareASegment(t *testing.T) {
+	for _, tt := range []struct {
+		size, writes, least, most int
+	}{
+		{12 << 10, 20, 1, 1}, {12 << 10, 80, 3, 5}, {60 << 10, 16, 4, 5},
+	} {
+		dir := memoryDir(t)
+		s := open(t, dir, nil)
+		v := store.Version("")
+		for i := range tt.writes {
+			v = put(t, s, "key", v, fmt.Sprintf(`"%*d"`, tt.size, i))
+		}
+		names, err := os.ReadDir(filepath.Join(dir, "k/key"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var newest int
+		if _, err := fmt.Sscan(names[len(names)-1].Name(), &newest); err != nil {
+			t.Fatal(err)
+		}
+		if newest < tt.least || newest > tt.most {
+			t.Errorf("%d writes of %d bytes made %d segments, want %d to %d", tt.writes, tt.size, newest, tt.least, tt.most)
+		}
+	}
+}
