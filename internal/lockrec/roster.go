@@ -295,9 +295,22 @@ func KeepsHolder(r, before *Record) {
 	}
 }
 
+// maxNumbers is more than a member takes in a record besides its grant.
+const maxNumbers = 100
+
 // HasRoom returns an error if the record leaves its holder too little room for further writes.
 func HasRoom(r *Record) error {
-	value, err := r.whole()
+	bare := *r
+	bare.Holders, bare.Queue = nil, nil
+	value, err := bare.whole()
+	most := len(value)
+	for _, m := range slices.Concat(r.Holders, r.Queue) {
+		most += len(m.Grant) + maxNumbers
+	}
+	if err != nil || most <= store.MaxValue-memberRoom {
+		return err
+	}
+	value, err = r.whole()
 	if err == nil && len(value) > store.MaxValue-memberRoom {
 		err = fmt.Errorf("lock %q: %w: its record has %d bytes with %d holders and waiters", r.Name, ErrFull, len(value), Members(r))
 	}
