@@ -204,8 +204,8 @@ func delays(t *testing.T, reach func(st store.Store) store.Store, n int, first, 
 func TestBatchPollHandOver(t *testing.T) {
 	const locks = 200
 	for _, c := range []struct{ first, span, pause time.Duration }{
-		{time.Millisecond, 10 * time.Second, lease.DefaultMaxPoll / 2},
-		{10 * time.Second, 2 * time.Minute, lease.DefaultMaxPoll / 2},
+		{time.Millisecond, 10 * time.Second, lease.DefaultMaxPoll / 3},
+		{10 * time.Second, 2 * time.Minute, lease.DefaultMaxPoll},
 		{4 * time.Minute, time.Minute, lease.DefaultMaxPoll},
 	} {
 		took := delays(t, func(st store.Store) store.Store { return listedOf(st) }, locks, c.first, c.span)

@@ -2,7 +2,7 @@
 // same servers, and prints tables in Markdown.
 //
 //	go run . [-only files|startup|s3|transfers|items|dynamodb|postgresql|sessions] [-for 2s] [-dir DIR] [-size MIB] [-rounds N]
-//	go run . -only dynamodb -wait-only -window 90s -waiters 100
+//	go run . -only dynamodb -wait-only -wait 10m -waiters 100
 //
 // The module is not part of the workspace: set GOWORK=off, as make bench does.
 //
@@ -29,7 +29,8 @@ import (
 // run is how long and how much is measured.
 type run struct {
 	each     time.Duration // a measurement of times
-	window   time.Duration // the requests of waiters are counted for this time
+	window   time.Duration // many programs use one lock for this time
+	wait     time.Duration // of the waiters that wait long
 	waiters  int           // of each library
 	waitOnly bool          // measure nothing but waiting
 	rounds   int           // a large body is put and got so often
@@ -64,7 +65,8 @@ func main() {
 	only := flag.String("only", "", "measure only `what`: files, startup, s3, transfers, items, dynamodb, postgresql or sessions")
 	size := flag.Int64("size", 128, "how many `MiB` a large object has")
 	flag.DurationVar(&r.each, "for", 2*time.Second, "how long each measurement takes")
-	flag.DurationVar(&r.window, "window", 20*time.Second, "how long the requests of waiters are counted")
+	flag.DurationVar(&r.window, "window", 20*time.Second, "how long many programs use one lock")
+	flag.DurationVar(&r.wait, "wait", 3*time.Minute, "how long those waiters wait that wait long")
 	flag.IntVar(&r.waiters, "waiters", 24, "how many wait through each library; at most 80 on PostgreSQL")
 	flag.BoolVar(&r.waitOnly, "wait-only", false, "on DynamoDB and PostgreSQL: measure nothing but waiting")
 	flag.IntVar(&r.rounds, "rounds", 9, "how often a large object is put and got")

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -226,15 +227,16 @@ func times(ctx context.Context, w io.Writer, subjects []*subject, raw func(conte
 			}
 		}
 	}
-	t := table{head: []string{"time, median; ratio to one bare conditional write (" + short(got["raw"].median()) + ")"}}
+	base := got["raw"].at(0.25)
+	t := table{head: []string{"time, lower quartile; ratio to one bare conditional write (" + short(base) + ")"}}
 	for _, s := range subjects {
 		t.head = append(t.head, s.name)
 	}
 	for _, name := range names {
 		row := []string{name}
 		for _, s := range subjects {
-			m := got[s.name+name].median()
-			row = append(row, fmt.Sprintf("%s; %s", short(m), ratio(m, got["raw"].median())))
+			took := got[s.name+name].at(0.25)
+			row = append(row, fmt.Sprintf("%s; %s", short(took), ratio(took, base)))
 		}
 		t.row(row...)
 	}
@@ -243,54 +245,56 @@ func times(ctx context.Context, w io.Writer, subjects []*subject, raw func(conte
 }
 
 // waiting measures what waiting costs and how long a hand-over takes, with the default
-// settings of each library, at the same time.
+// settings of each library, at the same time: for short waits and for long ones.
 func waiting(ctx context.Context, w io.Writer, on on, subjects []*subject, r *run) error {
-	t := table{head: []string{"on " + on.title + ": waiting, default settings", on.unit + " of one waiter in an hour", "hand-over after release, median (90 %)", "product, " + on.unit + " × seconds"}}
-	var mu sync.Mutex
+	t := table{head: []string{"on " + on.title + ": waiting, default settings"}}
+	waits := []time.Duration{25 * time.Second, r.wait}
+	for _, d := range waits {
+		t.head = append(t.head, fmt.Sprintf("%s of a wait of %v", on.unit, d), fmt.Sprintf("hand-over after %v, median (90 %%)", d))
+	}
+	rows := make([][]string, len(subjects))
+	errs := make([]error, len(subjects))
 	var wg sync.WaitGroup
-	var errs []error
-	rows := map[string][]string{}
-	for _, s := range subjects {
+	for i, s := range subjects {
 		if s.holder == nil {
 			continue
 		}
+		rows[i] = []string{s.name}
 		wg.Go(func() {
-			perHour, handover, err := s.waiting(ctx, r, on.spread)
-			mu.Lock()
-			defer mu.Unlock()
-			if err != nil {
-				errs = append(errs, fmt.Errorf("%s: %w", s.name, err))
+			for _, d := range waits {
+				requests, handover, err := s.waiting(ctx, r.waiters, d, on.spread)
+				if err != nil {
+					errs[i] = fmt.Errorf("%s: %w", s.name, err)
+					return
+				}
+				rows[i] = append(rows[i], fmt.Sprintf("%.1f", requests), fmt.Sprintf("%s (%s)", short(handover.median()), short(handover.at(0.9))))
 			}
-			rows[s.name] = []string{s.name, fmt.Sprintf("%.0f", perHour), fmt.Sprintf("%s (%s)", short(handover.median()), short(handover.at(0.9))),
-				fmt.Sprintf("%.0f", perHour*handover.median().Seconds())}
 		})
 	}
 	wg.Wait()
-	for _, s := range subjects {
-		if row := rows[s.name]; row != nil {
+	for _, row := range rows {
+		if row != nil {
 			t.row(row...)
 		}
 	}
-	if len(errs) > 0 {
-		return errs[0]
+	if err := errors.Join(errs...); err != nil {
+		return err
 	}
 	t.print(w)
 	return nil
 }
 
-// waiting starts a waiter for each of many locks, counts the requests of all the
-// waiters when they have come to rest, and then releases the locks one by one.
-func (s *subject) waiting(ctx context.Context, r *run, spread time.Duration) (perHour float64, handover samples, err error) {
+// waiting starts a waiter for each of many locks, counts the requests of all the waiters for some
+// time, and then releases the locks one by one.
+func (s *subject) waiting(ctx context.Context, waiters int, wait, spread time.Duration) (requests float64, handover samples, err error) {
 	type pair struct {
 		holder, waiter claimant
 		released, got  time.Time
 		err            error
 	}
-	pairs := make([]pair, r.waiters)
-	var wg sync.WaitGroup
+	pairs := make([]pair, waiters)
 	for i := range pairs {
-		p := &pairs[i]
-		lock := "wait-" + rand.Text()
+		p, lock := &pairs[i], "wait-"+rand.Text()
 		if p.holder, err = s.holder(lock); err != nil {
 			return 0, nil, err
 		}
@@ -300,21 +304,26 @@ func (s *subject) waiting(ctx context.Context, r *run, spread time.Duration) (pe
 		if err := must(p.holder.try(ctx)); err != nil {
 			return 0, nil, err
 		}
-		wg.Go(func() {
-			p.err = p.waiter.wait(ctx)
-			p.got = time.Now()
-		})
 	}
-	time.Sleep(5 * time.Second) // until the waiters' pauses have grown
-	n, _ := s.count(func() error { time.Sleep(r.window); return nil })
-	perHour = float64(n) / float64(r.waiters) * float64(time.Hour) / float64(r.window)
+	var wg sync.WaitGroup
+	n, _ := s.count(func() error {
+		for i := range pairs {
+			p := &pairs[i]
+			wg.Go(func() {
+				p.err = p.waiter.wait(ctx)
+				p.got = time.Now()
+			})
+		}
+		time.Sleep(wait)
+		return nil
+	})
 	for i := range pairs {
 		p := &pairs[i]
 		p.released = time.Now()
 		if err := p.holder.release(ctx); err != nil {
 			return 0, nil, err
 		}
-		time.Sleep(spread / time.Duration(r.waiters))
+		time.Sleep(spread / time.Duration(waiters))
 	}
 	wg.Wait()
 	for i := range pairs {
@@ -326,5 +335,5 @@ func (s *subject) waiting(ctx context.Context, r *run, spread time.Duration) (pe
 			return 0, nil, err
 		}
 	}
-	return perHour, handover, nil
+	return float64(n) / float64(waiters), handover, nil
 }

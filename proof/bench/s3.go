@@ -30,25 +30,25 @@ func s3(ctx context.Context, w io.Writer, server servers.S3, r *run) error {
 		n := &counter{}
 		return server.Client(func(o *awss3.Options) { o.HTTPClient = n }), n
 	}
-	ours := func(name string, fresh bool) (*subject, error) {
+	ours := func(name, bucket string, o *s3store.Options, fresh bool) (*subject, error) {
 		c, n := client()
 		b, err := s3bucket.New(c, bucket, nil)
 		if err != nil {
 			return nil, err
 		}
-		// Known to honour conditions, as AWS is, or a server that doctor passed:
-		// the probe of an unknown one is not what is counted here.
-		st, err := s3store.New(b, "", &s3store.Options{Trusted: true})
+		st, err := s3store.New(b, "", o)
 		if err != nil {
 			return nil, err
 		}
 		return &subject{name: name, claimant: newHoldfast(st, &lease.Options{ManualRenewal: true, AssumeNew: fresh}), requests: n}, nil
 	}
-	normal, err := ours("holdfast", false)
+	// Known to honour conditions, as AWS is, or a server that doctor passed.
+	trusted := &s3store.Options{Trusted: true}
+	normal, err := ours("holdfast", bucket, trusted, false)
 	if err != nil {
 		return err
 	}
-	fresh, err := ours("holdfast, `AssumeNew`", true)
+	fresh, err := ours("holdfast, `AssumeNew`", bucket, trusted, true)
 	if err != nil {
 		return err
 	}
@@ -59,7 +59,41 @@ func s3(ctx context.Context, w io.Writer, server servers.S3, r *run) error {
 	if err := remote(ctx, w, on, []*subject{normal, fresh, peer}, r); err != nil {
 		return err
 	}
+	if err := firstRuns(ctx, w, server, ours); err != nil {
+		return err
+	}
 	r.later(func(w io.Writer) error { return deadOnS3(ctx, w, server, bucket) })
+	return nil
+}
+
+// firstRuns counts the requests of a first run, with a new lock on a server that was not tested
+// before: the test of the server, an acquire and a release.
+func firstRuns(ctx context.Context, w io.Writer, server servers.S3, ours func(name, bucket string, o *s3store.Options, fresh bool) (*subject, error)) error {
+	for _, versioned := range []bool{false, true} {
+		bucket := servers.Unique("first")
+		if err := server.CreateBucket(ctx, bucket, versioned); err != nil {
+			return err
+		}
+		s, err := ours("first", bucket, nil, true)
+		if err != nil {
+			return err
+		}
+		peers, n := litestreamClaimants(server, bucket)
+		peer := &subject{requests: n, claimant: peers}
+		for _, s := range []*subject{s, peer} {
+			c, err := s.claimant("first")
+			if err == nil {
+				err = must(c.try(ctx))
+			}
+			if err == nil {
+				err = c.release(ctx)
+			}
+			if err != nil {
+				return fmt.Errorf("a first run: %w", err)
+			}
+		}
+		fmt.Fprintf(w, "On %s, in a bucket with versions: %v, a first run of holdfast takes %d requests, and one of litestream, which does not test the server, %d.\n\n", server.Name, versioned, s.requests.n.Load(), peer.requests.n.Load())
+	}
 	return nil
 }
 

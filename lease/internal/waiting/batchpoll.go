@@ -86,7 +86,7 @@ func newBatchPolls(space *cell.Space) *batchPolls {
 		return nil
 	}
 	cost := lister.ListCost()
-	return &batchPolls{lister: lister, keys: max(cost.Keys, 1), minWaitQueues: batchPollGain * max(cost.Gets, 1), pause: space.Set.MaxPoll / 2, reads: map[string]*lastRead{}, stale: map[string]string{}}
+	return &batchPolls{lister: lister, keys: max(cost.Keys, 1), minWaitQueues: batchPollGain * max(cost.Gets, 1), pause: earlyPause(space.Set), reads: map[string]*lastRead{}, stale: map[string]string{}}
 }
 
 // SetBatchPolls makes queues use batch polls when there are that many for each page of a listing, and

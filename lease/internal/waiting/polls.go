@@ -9,17 +9,18 @@ import (
 // pollJitter is the part of a pause between two polls by which it is shortened at random, at most.
 const pollJitter = 0.1
 
-// earlyPolls is how long a waiter's pauses stay below half of Options.MaxPoll.
-const earlyPolls = 3 * time.Minute
+// earlyPolls is how long a waiter's pauses stay below a third of Options.MaxPoll. Most waits end
+// in this time.
+const earlyPolls = time.Minute
 
 // polls is the pauses of a waiter between two reads of a lock that is held. They double up to a
-// bound, which is lower in the first minutes, when most waits end. Only the first pause has full
+// bound, which grows with the time that the waiter has waited. Only the first pause has full
 // jitter, so that waiters that begin at one time differ. The later ones are even: a release comes
 // at any time, and the time until the next read, half a pause on average, is then shortest for its
 // cost.
 type polls struct {
 	least, most time.Duration
-	early       time.Duration // the bound in the first minutes
+	early       time.Duration // the bound in the first minute
 	random      func() float64
 	next        time.Duration
 	waited      time.Duration
@@ -29,18 +30,18 @@ type polls struct {
 // stay below a third of its TTL.
 func (p *polls) sawHeld(set *cell.Settings, random func() float64, ttl time.Duration) {
 	p.random, p.least, p.most = random, set.LeastPoll(ttl), set.MostPoll(ttl)
-	p.early = max(p.least, min(p.most, set.MaxPoll/2))
+	p.early = max(p.least, min(p.most, earlyPause(set)))
 	p.next = min(p.next, 2*p.least)
 }
+
+// earlyPause is the longest pause of a waiter in the first minute.
+func earlyPause(set *cell.Settings) time.Duration { return set.MaxPoll / 3 }
 
 // pause returns the next pause.
 func (p *polls) pause() time.Duration {
 	first := p.waited == 0
-	most := p.most
-	if p.waited < earlyPolls {
-		most = p.early
-	}
-	p.next = min(max(2*p.next, p.least), most)
+	grown := time.Duration(float64(p.early) * max(1, float64(p.waited)/float64(earlyPolls)))
+	p.next = min(max(2*p.next, p.least), grown, p.most)
 	jitter := pollJitter
 	if first {
 		jitter = 1
