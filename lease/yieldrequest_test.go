@@ -394,8 +394,8 @@ func TestRequestDelaysNoTakeoverByALaterProcess(t *testing.T) {
 			st := named(t)
 			mustTry(t, client(t, st, &lease.Options{TTL: ttl, ManualRenewal: true}), "job")
 			o := &lease.Options{TTL: ttl, Cache: memory}
-			wantHeld(t, client(t, st, o), "job")
 			began := time.Now()
+			wantHeld(t, client(t, st, o), "job")
 			time.Sleep(ttl * 2 / 3)
 			mustAsk(t, client(t, st, o), "")
 			wantHeld(t, client(t, st, o), "job")
