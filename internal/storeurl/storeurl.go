@@ -5,7 +5,6 @@ package storeurl
 import (
 	"errors"
 	"net/url"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,8 +13,11 @@ import (
 // ErrCredentials says that a URL contains a user, and perhaps a password.
 var ErrCredentials = errors.New("it contains credentials; put them into the environment or a profile, as for the store's own tools")
 
-// credentials matches USER:PASSWORD@, also within a URL.
-var credentials = regexp.MustCompile(`:[^@]*@`)
+// hasCredentials reports whether a text contains USER:PASSWORD@, also within a URL.
+func hasCredentials(text string) bool {
+	_, rest, _ := strings.Cut(text, ":")
+	return strings.Contains(rest, "@")
+}
 
 // Parse parses a URL. The URL must have no user, no fragment, and a valid query. No value in the query
 // may have the form of a user with a password.
@@ -38,7 +40,7 @@ func Parse(raw string) (*url.URL, url.Values, error) {
 		return nil, nil, errors.New("its parameters cannot be read")
 	}
 	for _, values := range query {
-		if slices.ContainsFunc(values, credentials.MatchString) {
+		if slices.ContainsFunc(values, hasCredentials) {
 			return nil, nil, ErrCredentials
 		}
 	}

@@ -495,7 +495,7 @@ func (w *sweeper) note(seen *sight, keys []Key, items []Attributes) {
 				seen.unclear[attributeRef{keys[i], attr, ""}] = true
 			}
 			for text := range textsOf(value) {
-				for _, id := range ids.FindAllString(strings.ToLower(text), -1) {
+				for _, id := range ids().FindAllString(strings.ToLower(text), -1) {
 					at := attributeRef{keys[i], attr, id}
 					if _, asked := seen.altered[at]; asked {
 						seen.altered[at] = true
@@ -527,7 +527,7 @@ func (w *sweeper) objectsOf(value any) iter.Seq[string] {
 }
 
 // ids finds what can be a [Content].ID, in small letters.
-var ids = regexp.MustCompile("[0-9a-f]{32}")
+var ids = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile("[0-9a-f]{32}") })
 
 // textsOf yields the texts and bytes in a value.
 func textsOf(value any) iter.Seq[string] {

@@ -2,8 +2,6 @@
 package checkpoints
 
 import (
-	"github.com/spf13/cobra"
-
 	"github.com/holdfast-go/holdfast/cmd/internal/cmdline"
 	"github.com/holdfast-go/holdfast/cmd/internal/leases"
 )
@@ -11,7 +9,8 @@ import (
 // access is the invocation of the command, as the commands of this package use it.
 type access struct{ leases.Opener }
 
-// Command makes the command "checkpoint".
-func Command(in *cmdline.Invocation) *cobra.Command {
-	return (&access{leases.Opener{Invocation: in}}).checkpointCommand()
+// Commands returns the commands of this package.
+func Commands(in *cmdline.Invocation) cmdline.Commands {
+	a := &access{leases.Opener{Invocation: in}}
+	return cmdline.Commands{"checkpoint": a.checkpointCommand}
 }

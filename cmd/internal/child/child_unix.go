@@ -396,15 +396,12 @@ func SignalName(sig os.Signal) string {
 // IgnorePipe turns a write to a closed pipe into an error.
 func IgnorePipe() { signal.Ignore(syscall.SIGPIPE) }
 
-// SurviveClosedPipe turns a write to a closed pipe into an error, too, until the returned
-// function is called. A program that is started in between does not inherit this.
-func SurviveClosedPipe() func() {
-	if signal.Ignored(syscall.SIGPIPE) {
-		return func() {} // the parent process chose to ignore the signal
+// SurviveClosedPipe turns a write to a closed pipe into an error, too. A program that is started
+// later does not inherit this.
+func SurviveClosedPipe() {
+	if !signal.Ignored(syscall.SIGPIPE) { // else the parent process chose to ignore the signal
+		signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	}
-	ignored := make(chan os.Signal, 1)
-	signal.Notify(ignored, syscall.SIGPIPE)
-	return func() { signal.Stop(ignored) }
 }
 
 // Suspends reports whether sig is that of Ctrl-Z.

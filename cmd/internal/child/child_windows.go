@@ -75,7 +75,7 @@ func (c *Process) Forward(os.Signal) error {
 
 func IgnorePipe() {}
 
-func SurviveClosedPipe() func() { return func() {} }
+func SurviveClosedPipe() {}
 
 func (c *Process) Stopped(func() bool) {}
 

@@ -5,6 +5,8 @@ package cmdline
 import (
 	"io"
 
+	"github.com/spf13/cobra"
+
 	"github.com/holdfast-go/holdfast/cmd/internal/stores"
 )
 
@@ -21,6 +23,9 @@ type Invocation struct {
 	// returns only an error.
 	HandOver func() error
 }
+
+// Commands are functions that make commands, by the names of the commands.
+type Commands map[string]func() *cobra.Command
 
 // The groups of commands in the help of the root command.
 const (

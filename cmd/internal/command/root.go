@@ -141,16 +141,41 @@ func (a *app) command() *cobra.Command {
 	flags.BoolVarP(&a.Quiet, "quiet", "q", false, "print only results and errors; also omit the error that another holder has the lock")
 	flags.BoolVarP(&a.Verbose, "verbose", "v", false, "also print each event of a lease, such as a renewal")
 	root.AddGroup(&cobra.Group{ID: cmdline.GroupLocks, Title: "Locks:"}, &cobra.Group{ID: cmdline.GroupObjects, Title: "Objects:"}, &cobra.Group{ID: cmdline.GroupCheckpoints, Title: "Checkpoints:"}, &cobra.Group{ID: cmdline.GroupStore, Title: "Stores:"})
-	root.Version = versionText()
 	in := &a.Invocation
-	root.AddCommand(locks.Commands(in)...)
-	root.AddCommand(holding.Commands(in)...)
-	root.AddCommand(objects.Commands(in)...)
-	root.AddCommand(items.Command(in), checkpoints.Command(in), a.initCommand(), a.doctorCommand(), a.benchCommand(), a.versionCommand())
-	root.AddCommand(a.topicCommands(root)...)
+	all := cmdline.Commands{"init": a.initCommand, "doctor": a.doctorCommand, "bench": a.benchCommand, "version": a.versionCommand}
+	for _, group := range []cmdline.Commands{locks.Commands(in), holding.Commands(in), objects.Commands(in), items.Commands(in), checkpoints.Commands(in)} {
+		maps.Copy(all, group)
+	}
+	if command := all[a.firstWord()]; command != nil {
+		root.AddCommand(command()) // each start would pay for the others
+		root.CompletionOptions.DisableDefaultCmd = true
+	} else {
+		for _, command := range all {
+			root.AddCommand(command())
+		}
+		root.AddCommand(a.topicCommands(root)...)
+		root.Version = versionText()
+	}
 	a.refuseUnknownHelp(root)
 	cmdline.ExplainArguments(root)
 	return root
+}
+
+// firstWord returns the first argument that is no flag of the root command. It is empty if that is not
+// certain.
+func (a *app) firstWord() string {
+	for args := a.Args; len(args) > 0; args = args[1:] {
+		switch arg := args[0]; {
+		case arg == "--store" && len(args) > 1:
+			args = args[1:]
+		case strings.HasPrefix(arg, "--store="), slices.Contains([]string{"--json", "--quiet", "-q", "--verbose", "-v"}, arg):
+		case strings.HasPrefix(arg, "-"):
+			return ""
+		default:
+			return arg
+		}
+	}
+	return ""
 }
 
 // refuseUnknownHelp makes help on what does not exist an error: "help bogus", "bogus --help".

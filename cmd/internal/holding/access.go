@@ -3,8 +3,6 @@
 package holding
 
 import (
-	"github.com/spf13/cobra"
-
 	"github.com/holdfast-go/holdfast/cmd/internal/cmdline"
 	"github.com/holdfast-go/holdfast/cmd/internal/leases"
 )
@@ -12,8 +10,11 @@ import (
 // access is the invocation of the command, as the commands of this package use it.
 type access struct{ leases.Opener }
 
-// Commands makes the commands of this package.
-func Commands(in *cmdline.Invocation) []*cobra.Command {
+// Commands returns the commands of this package.
+func Commands(in *cmdline.Invocation) cmdline.Commands {
 	a := &access{leases.Opener{Invocation: in}}
-	return []*cobra.Command{a.runCommand(), a.leadCommand(), a.holdCommand(), a.lockCommand(), a.renewCommand(), a.unlockCommand()}
+	return cmdline.Commands{
+		"run": a.runCommand, "lead": a.leadCommand, "hold": a.holdCommand,
+		"lock": a.lockCommand, "renew": a.renewCommand, "unlock": a.unlockCommand,
+	}
 }

@@ -96,7 +96,7 @@ func (a *access) lock(ctx context.Context, f *runFlags, name, path, keep string)
 			return err
 		}
 	}
-	defer child.SurviveClosedPipe()()
+	child.SurviveClosedPipe()
 	place, err := openHandleDir(path)
 	if err != nil {
 		return err

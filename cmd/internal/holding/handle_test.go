@@ -30,7 +30,9 @@ func TestRenewalThatDiesLeavesAGoodHandle(t *testing.T) {
 			run := func(args ...string) error {
 				root := &cobra.Command{Use: "holdfast", SilenceErrors: true, SilenceUsage: true}
 				root.AddGroup(&cobra.Group{ID: cmdline.GroupLocks})
-				root.AddCommand(Commands(in)...)
+				for _, command := range Commands(in) {
+					root.AddCommand(command())
+				}
 				root.SetArgs(args)
 				return root.ExecuteContext(t.Context())
 			}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"os"
-	"os/signal"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -81,13 +80,9 @@ func (a *access) lead(ctx context.Context, f *runFlags, value []byte, names, arg
 	if _, err := lookUp(argv); err != nil {
 		return err
 	}
-	defer child.SurviveClosedPipe()()
+	child.SurviveClosedPipe()
 	signals := make(chan os.Signal, 32)
-	handled := handleSignals(signals)
-	defer func() {
-		<-handled
-		signal.Stop(signals)
-	}()
+	handled := handleSignals(signals) // until the process ends
 	client, st, err := a.Client(ctx, a.StoreURL, &f.Flags)
 	if err != nil {
 		return err

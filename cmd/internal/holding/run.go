@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"os"
-	"os/signal"
 	"runtime"
 	"time"
 
@@ -186,16 +185,13 @@ func (a *access) run(ctx context.Context, f *runFlags, names, argv []string) (er
 
 	// A closed pipe on stdout or stderr must not end this process either: the command
 	// continues.
-	defer child.SurviveClosedPipe()()
+	child.SurviveClosedPipe()
 
 	// From here on this process handles signals. While run waits for the lock, they end the
-	// wait. Later run passes them on to the child. No signal is lost in between.
+	// wait. Later run passes them on to the child. No signal is lost in between. The process
+	// handles signals until it ends: to stop that would take half a millisecond.
 	signals := make(chan os.Signal, 32)
 	handled := handleSignals(signals)
-	defer func() {
-		<-handled
-		signal.Stop(signals)
-	}()
 
 	tally := &tally{file: f.metrics, names: names, began: time.Now()}
 	if f.metrics != "" {

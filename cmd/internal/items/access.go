@@ -2,13 +2,13 @@
 package items
 
 import (
-	"github.com/spf13/cobra"
-
 	"github.com/holdfast-go/holdfast/cmd/internal/cmdline"
 )
 
 // access is the invocation of the command, as the commands of this package use it.
 type access struct{ *cmdline.Invocation }
 
-// Command makes the command "item".
-func Command(in *cmdline.Invocation) *cobra.Command { return (&access{in}).itemCommand() }
+// Commands returns the commands of this package.
+func Commands(in *cmdline.Invocation) cmdline.Commands {
+	return cmdline.Commands{"item": (&access{in}).itemCommand}
+}

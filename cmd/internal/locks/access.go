@@ -2,8 +2,6 @@
 package locks
 
 import (
-	"github.com/spf13/cobra"
-
 	"github.com/holdfast-go/holdfast/cmd/internal/cmdline"
 	"github.com/holdfast-go/holdfast/cmd/internal/leases"
 )
@@ -11,10 +9,11 @@ import (
 // access is the invocation of the command, as the commands of this package use it.
 type access struct{ leases.Opener }
 
-// Commands makes the commands of this package.
-func Commands(in *cmdline.Invocation) []*cobra.Command {
+// Commands returns the commands of this package.
+func Commands(in *cmdline.Invocation) cmdline.Commands {
 	a := &access{leases.Opener{Invocation: in}}
-	return []*cobra.Command{
-		a.lsCommand(), a.showCommand(), a.watchCommand(), a.askCommand(), a.leaderCommand(), a.resizeCommand(), a.breakCommand(), a.sweepCommand(),
+	return cmdline.Commands{
+		"ls": a.lsCommand, "show": a.showCommand, "watch": a.watchCommand, "ask": a.askCommand,
+		"leader": a.leaderCommand, "resize": a.resizeCommand, "break": a.breakCommand, "sweep": a.sweepCommand,
 	}
 }

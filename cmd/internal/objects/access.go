@@ -11,10 +11,10 @@ import (
 // access is the invocation of the command, as the commands of this package use it.
 type access struct{ *cmdline.Invocation }
 
-// Commands makes the commands of this package.
-func Commands(in *cmdline.Invocation) []*cobra.Command {
+// Commands returns the commands of this package.
+func Commands(in *cmdline.Invocation) cmdline.Commands {
 	a := &access{in}
-	return []*cobra.Command{a.putCommand(), a.getCommand(), a.objectCommand(), a.commitLogCommand()}
+	return cmdline.Commands{"put": a.putCommand, "get": a.getCommand, "object": a.objectCommand, "commit-log": a.commitLogCommand}
 }
 
 // objectCommand is the group of the commands on objects. The two that are used most, put and get,
