@@ -5,12 +5,12 @@ import (
 	"bytes"
 	"container/heap"
 	"crypto/sha256"
-	"encoding/gob"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"slices"
+	"time"
 )
 
 // fingerprint stands for a text: the first half of its SHA-256. Two texts with one mark make the
@@ -239,7 +239,6 @@ func (h *runHeap) Pop() any {
 type queue struct {
 	file *scratch
 	w    *bufio.Writer
-	enc  *gob.Encoder
 	n    int64
 }
 
@@ -249,12 +248,19 @@ func newQueue(dir string) (*queue, error) {
 		return nil, err
 	}
 	w := bufio.NewWriterSize(file, 64<<10)
-	return &queue{file: file, w: w, enc: gob.NewEncoder(w)}, nil
+	return &queue{file: file, w: w}, nil
 }
+
+// orphanForm is the form of an orphan in the file. The verb q keeps any bytes. The package encoding/gob
+// would make the start of each program slower that imports this package.
+const orphanForm = "%q %q %d %s %q %q %t %q %t %q %q\n"
 
 func (q *queue) add(o Orphan) error {
 	q.n++
-	return q.enc.Encode(o)
+	w := o.Owner
+	_, err := fmt.Fprintf(q.w, orphanForm, o.Object, o.Version, o.Size, o.Modified.Format(time.RFC3339Nano),
+		w.Table, w.Key.Partition.Text, w.Key.Partition.Number, w.Key.Sort.Text, w.Key.Sort.Number, w.Attr, w.ID)
+	return err
 }
 
 // all yields what was added, once.
@@ -267,10 +273,17 @@ func (q *queue) all(yield func(Orphan, error) bool) {
 		yield(Orphan{}, err)
 		return
 	}
-	dec := gob.NewDecoder(bufio.NewReaderSize(q.file, 64<<10))
+	r := bufio.NewReaderSize(q.file, 64<<10)
 	for range q.n {
 		var o Orphan
-		if err := dec.Decode(&o); err != nil {
+		var modified string
+		w := &o.Owner
+		_, err := fmt.Fscanf(r, orphanForm, &o.Object, &o.Version, &o.Size, &modified,
+			&w.Table, &w.Key.Partition.Text, &w.Key.Partition.Number, &w.Key.Sort.Text, &w.Key.Sort.Number, &w.Attr, &w.ID)
+		if err == nil {
+			o.Modified, err = time.Parse(time.RFC3339Nano, modified)
+		}
+		if err != nil {
 			yield(Orphan{}, fmt.Errorf("a temporary file of the sweep: %w", err))
 			return
 		}

@@ -6,7 +6,9 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"reflect"
 	"testing"
+	"time"
 )
 
 // TestMarks: a set that does not fit into memory knows what was added, and nothing else.
@@ -89,6 +91,18 @@ func TestMarksFileFails(t *testing.T) {
 	}
 }
 
+// checkNonZero checks that no field of a struct is zero: a test of all fields notices a new one.
+func checkNonZero(t *testing.T, v reflect.Value) {
+	t.Helper()
+	for i := range v.NumField() {
+		if v.Field(i).Kind() == reflect.Struct && v.Field(i).Type() != reflect.TypeFor[time.Time]() {
+			checkNonZero(t, v.Field(i))
+		} else if v.Field(i).IsZero() {
+			t.Errorf("%s.%s is not set", v.Type(), v.Type().Field(i).Name)
+		}
+	}
+}
+
 // TestQueue: orphans come back as they were, whatever bytes their names have.
 func TestQueue(t *testing.T) {
 	q, err := newQueue(t.TempDir())
@@ -98,7 +112,14 @@ func TestQueue(t *testing.T) {
 	defer q.file.Close()
 	var want []Orphan
 	for i := range 3000 {
-		o := Orphan{Object: fmt.Sprintf("k/\xff%d", i), Version: "v", Size: int64(i), Owner: Owner{Table: "T", Key: mustKey("a", i), Attr: "\n"}}
+		o := Orphan{
+			Object: fmt.Sprintf("k/\xff%d", i), Version: "v \"", Size: int64(i + 1), Modified: time.Unix(int64(i), 5).UTC(),
+			Owner: Owner{Table: "T", Key: mustKey("a", i), Attr: "\n", ID: "id"},
+		}
+		o.Owner.Key.Partition.Number = true // no field is zero
+		if i == 0 {
+			checkNonZero(t, reflect.ValueOf(o))
+		}
 		want = append(want, o)
 		if err := q.add(o); err != nil {
 			t.Fatal(err)
