@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -45,22 +46,39 @@ type programs struct {
 	config string
 }
 
+// built is the directory of all tests.
+var built string
+
+func TestMain(m *testing.M) {
+	var err error
+	if built, err = os.MkdirTemp("", "holdfast-programs-"); err != nil {
+		panic(err)
+	}
+	status := m.Run()
+	_ = os.RemoveAll(built)
+	os.Exit(status)
+}
+
+// buildOnce builds the programs.
+var buildOnce = sync.OnceValues(func() ([]byte, error) {
+	state := "-X github.com/holdfast-go/holdfast/cmd/internal/stores.RootState=" + filepath.Join(built, "state")
+	out, err := exec.Command("go", "build", "-buildvcs=false", "-ldflags", state, "-o", filepath.Join(built, "both")+"/", ".", "../holdfast-stores").CombinedOutput()
+	if err == nil {
+		err = os.Mkdir(filepath.Join(built, "small"), 0o700)
+	}
+	if err == nil {
+		err = os.Link(filepath.Join(built, "both", "holdfast"), filepath.Join(built, "small", "holdfast"))
+	}
+	return out, err
+})
+
 func build(t *testing.T) *programs {
 	t.Helper()
-	p := &programs{dir: t.TempDir()}
-	p.small, p.both, p.config = filepath.Join(p.dir, "small"), filepath.Join(p.dir, "both"), filepath.Join(p.dir, "holdfast.conf")
-	state := "-X github.com/holdfast-go/holdfast/cmd/internal/stores.RootState=" + filepath.Join(p.dir, "state")
-	out, err := exec.Command("go", "build", "-buildvcs=false", "-ldflags", state, "-o", p.both+"/", ".", "../holdfast-stores").CombinedOutput()
-	if err != nil {
+	if out, err := buildOnce(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	if err := os.Mkdir(p.small, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Link(filepath.Join(p.both, "holdfast"), filepath.Join(p.small, "holdfast")); err != nil {
-		t.Fatal(err)
-	}
-	return p
+	dir := t.TempDir()
+	return &programs{dir: dir, small: filepath.Join(built, "small"), both: filepath.Join(built, "both"), config: filepath.Join(dir, "holdfast.conf")}
 }
 
 // command returns a program with an environment of its own. It finds no companion in PATH.

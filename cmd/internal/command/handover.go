@@ -105,8 +105,11 @@ func (a *app) installing() []string {
 // checkCaller refuses a command line that a holdfast of another version has handed over: it may understand
 // flags, files and variables differently.
 func (a *app) checkCaller() error {
+	if !a.called {
+		return nil
+	}
 	own := versionNumber()
-	if !a.called || a.caller == own {
+	if a.caller == own {
 		return nil
 	}
 	self, _ := os.Executable()

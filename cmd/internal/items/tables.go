@@ -43,7 +43,7 @@ func (a *access) withTable(cmd *cobra.Command, f *itemFlags, do func(context.Con
 	if err != nil {
 		return err
 	}
-	a.WarnUntrustedState()
+	a.WarnUntrustedState(u.Scheme)
 	ctx, stop := cmdline.UntilInterrupted(cmd.Context())
 	defer stop()
 	t, err := a.OpenTable(ctx, u)

@@ -32,7 +32,7 @@ func (a *access) withObject(ctx context.Context, raw string, makes bool, do func
 // withBucket opens the bucket of a URL, calls do with a context that a signal ends, and
 // closes the bucket.
 func (a *access) withBucket(ctx context.Context, at *stores.ObjectURL, do func(context.Context, stores.Bucket) error) error {
-	a.WarnUntrustedState()
+	a.WarnUntrustedState(at.Bucket.Scheme)
 	ctx, stop := cmdline.UntilInterrupted(ctx)
 	defer stop()
 	b, err := at.Open(ctx, &a.Access)

@@ -16,14 +16,18 @@ const (
 	ProbedDir = "probed" // stores that passed their probe
 )
 
-// WarnUntrustedState warns once if the command does not use what it remembered.
-func (a *Access) WarnUntrustedState() {
+// WarnUntrustedState warns once if the command does not use what it remembered for stores of this kind.
+func (a *Access) WarnUntrustedState(scheme string) {
 	a.reportedState.Do(func() {
 		base, err := DefaultDir()
 		if err != nil {
 			return
 		}
-		for _, name := range []string{SeenDir, ProbedDir} {
+		names := []string{SeenDir, ProbedDir}
+		if scheme == "file" {
+			names = names[:1] // a directory passes no probe
+		}
+		for _, name := range names {
 			dir, err := safefile.OpenPrivateDir(filepath.Join(base, name))
 			var not *safefile.PrivateError
 			switch {

@@ -48,7 +48,7 @@ func (a *Access) OpenURL(ctx context.Context, raw string) (Opened, error) {
 	if err != nil {
 		return Opened{}, err
 	}
-	a.WarnUntrustedState()
+	a.WarnUntrustedState(u.Scheme)
 	st, err := a.driver(u).Open(ctx, a, u, raw == "")
 	if err != nil {
 		return Opened{}, err
