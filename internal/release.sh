@@ -58,7 +58,6 @@ echo "== documentation"
 build "$(go env GOHOSTOS)" "$(go env GOHOSTARCH)" "$work/bin"
 mkdir "$work/man" "$work/completions"
 HOLDFAST_MAN_PAGES=$work/man go test -count=1 -ldflags "$set_version" -run '^TestMakeManPages$' ./cmd/internal/command >/dev/null
-echo '.so man1/holdfast.1' >"$work/man/holdfast-stores.1"
 for shell in bash zsh fish; do
   "$work/bin/holdfast" completion "$shell" >"$work/completions/holdfast.$shell"
 done

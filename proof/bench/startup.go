@@ -38,13 +38,14 @@ func startup(w io.Writer, parent string, r *run) error {
 	if err != nil {
 		return err
 	}
-	holdfast, ended, empty, runner, err := buildPrograms(dir, command)
+	holdfast, all, ended, empty, runner, err := buildPrograms(dir, command)
 	if err != nil {
 		return err
 	}
 	programs := []*program{
 		{name: "`flock FILE true`", argv: []string{flock, filepath.Join(dir, "lock"), command}},
 		{name: "`holdfast run x -- true`", argv: []string{holdfast, "run", "x", "--", command}},
+		{name: "`holdfast-stores run x -- true`, with all libraries", argv: []string{all, "run", "x", "--", command}},
 		{name: "holdfast, ended where `main` begins", argv: []string{ended}},
 		{name: "a Go program that runs `true`", argv: []string{runner}},
 		{name: "an empty Go program", argv: []string{empty}},
@@ -73,10 +74,10 @@ func startup(w io.Writer, parent string, r *run) error {
 	return nil
 }
 
-// buildPrograms builds the command as a user does; the command with a main that ends at
+// buildPrograms builds both programs of the command as a user does; holdfast with a main that ends at
 // once, which shows what its packages cost before they do anything; and two programs of
 // the standard library alone.
-func buildPrograms(dir, command string) (holdfast, ended, empty, runner string, err error) {
+func buildPrograms(dir, command string) (holdfast, all, ended, empty, runner string, err error) {
 	const module = "../.." // bench runs in its own directory
 	build := func(name, pkg string, flags ...string) (string, error) {
 		path := filepath.Join(dir, name)
@@ -90,6 +91,9 @@ func buildPrograms(dir, command string) (holdfast, ended, empty, runner string, 
 		return path, os.WriteFile(path, []byte(text), 0o600)
 	}
 	if holdfast, err = build("holdfast", "./cmd/holdfast"); err != nil {
+		return
+	}
+	if all, err = build("holdfast-stores", "./cmd/holdfast-stores"); err != nil {
 		return
 	}
 	replaced, err := filepath.Abs(filepath.Join(module, "cmd", "holdfast", "main.go"))
