@@ -29,7 +29,8 @@ func (g *Grant) ReleaseFirst(ctx context.Context, reason error) (first bool) {
 	if !g.finishing.CompareAndSwap(false, true) {
 		return false
 	}
-	g.result = g.finish(ctx, reason)
+	result := g.finish(ctx, reason) // it replaces the activity that the result is kept in
+	g.result = result
 	g.owner.Released(g)
 	g.endRelease()
 	return true
