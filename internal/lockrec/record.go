@@ -8,18 +8,13 @@
 package lockrec
 
 import (
-	"bytes"
 	"cmp"
-	"encoding/base64"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"math"
-	"slices"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -123,7 +118,7 @@ type Record struct {
 	unknown map[string]json.RawMessage
 }
 
-// fields is the JSON form of a Record.
+// fields is the JSON form of a Record, as [Decode] reads it.
 type fields struct {
 	Holdfast       int             `json:"holdfast"`
 	Kind           string          `json:"kind"`
@@ -235,80 +230,6 @@ func SetData(r *Record, data []byte) error {
 		err = fmt.Errorf("lock %q: %w: the record has no room for %d bytes of data next to its other fields", r.Name, store.ErrTooLarge, len(data))
 	}
 	return err
-}
-
-// whole returns the value of the register, however large.
-func (r *Record) whole() ([]byte, error) {
-	f := fields{
-		Holdfast: r.format(), Kind: r.kind(), Name: r.Name, State: r.stateName(), Token: r.Token,
-		Holder: r.Holder, Grant: r.Grant, TTL: r.TTL.Milliseconds(), Nonce: r.Nonce,
-		Granted: r.Granted.UTC(), Renewed: r.Renewed.UTC(), Process: r.Process,
-		Presence: r.Presence, Immediate: r.Immediate, BrokenNonce: r.BrokenNonce, HolderWriteAge: r.HolderWriteAge.Milliseconds(),
-		NotBefore: r.NotBefore.UTC(), Session: r.Session, HolderNonce: r.HolderNonce, Slots: r.Slots,
-		Holders: r.Holders, Queue: r.Queue, Linger: r.Linger.Milliseconds(), LocksToCheck: r.LocksToCheck,
-	}
-	if r.HolderNonce != "" {
-		f.OtherWrites = r.OtherWrites
-	}
-	if text := string(r.Data); r.Data != nil && readable(text) {
-		f.Data = &text
-	} else {
-		f.DataBase64 = r.Data
-	}
-	var errRun, errRequest error
-	if r.Run != nil {
-		f.Run, errRun = r.Run.encode()
-	}
-	if r.YieldRequest != nil {
-		f.YieldRequest, errRequest = r.YieldRequest.encode()
-	}
-	if err := errors.Join(errRun, errRequest); err != nil {
-		return nil, err
-	}
-	return withUnknown(f, r.unknown)
-}
-
-// withUnknown returns the JSON object of known, with further fields.
-func withUnknown(known any, unknown map[string]json.RawMessage) ([]byte, error) {
-	object, err := marshal(known)
-	if err != nil || len(unknown) == 0 {
-		return object, err
-	}
-	b := bytes.NewBuffer(object[:len(object)-1])
-	for _, name := range slices.Sorted(maps.Keys(unknown)) {
-		key, err := marshal(name)
-		if err != nil {
-			return nil, err
-		}
-		if b.Len() > 1 {
-			b.WriteByte(',')
-		}
-		fmt.Fprintf(b, "%s:%s", key, unknown[name])
-	}
-	b.WriteByte('}')
-	return b.Bytes(), nil
-}
-
-// readable reports whether data is written as text: it is UTF-8, and not much longer for
-// its escapes.
-func readable(data string) bool {
-	if !utf8.ValidString(data) {
-		return false
-	}
-	if len(data) <= readableData {
-		return true
-	}
-	text, err := marshal(data)
-	return err == nil && len(text) <= base64.StdEncoding.EncodedLen(len(data))
-}
-
-// marshal is json.Marshal without the escapes for HTML, which make text hard to read.
-func marshal(v any) ([]byte, error) {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	err := enc.Encode(v)
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
 }
 
 // Decode decodes the value of a register, which must be a record of this kind with this name; see

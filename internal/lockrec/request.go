@@ -53,7 +53,11 @@ const (
 // Encode returns the JSON form of the request.
 func (a YieldRequest) encode() (json.RawMessage, error) {
 	a.At = a.At.UTC()
-	return withUnknown(yieldRequestFields(a), a.unknown)
+	object, err := marshal(yieldRequestFields(a))
+	if err != nil {
+		return nil, err
+	}
+	return withUnknown(object, a.unknown)
 }
 
 // decodeYieldRequest reads the JSON form of a request to yield.

@@ -109,7 +109,11 @@ var knownRunFields = []string{"period", "began", "until", "ended", "outcome", "e
 // Encode returns the JSON form of the run.
 func (r Run) encode() (json.RawMessage, error) {
 	r.Began, r.PeriodEnd, r.Ended = r.Began.UTC(), r.PeriodEnd.UTC(), r.Ended.UTC()
-	return withUnknown(runFields(r), r.unknown)
+	object, err := marshal(runFields(r))
+	if err != nil {
+		return nil, err
+	}
+	return withUnknown(object, r.unknown)
 }
 
 // decodeRun reads the JSON form of a run.
