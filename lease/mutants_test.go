@@ -644,6 +644,20 @@ func TestMutants(t *testing.T) {
 			"	return !ok || deadline.Before(time.Now()) || deadline.After(time.Now()) || ",
 			"TestQueueOfShortWaits"},
 
+		// A store that refuses requests.
+		{"a failed read does not make the pauses longer", "internal/waiting/pause.go",
+			"		l.polls.readFailed()\n",
+			"",
+			"TestPausesAfterAFailedRead"},
+		{"a refused claim is sent again without a read", "internal/holding/holder.go",
+			"			failed = true\n",
+			"",
+			"TestRefusedClaimIsFollowedByARead"},
+		{"a refused creation is sent again without a read", "internal/holding/holder.go",
+			"	case a.now == nil && !a.look && h.guesses():\n",
+			"	case a.now == nil && h.guesses():\n",
+			"TestRefusedClaimIsFollowedByARead"},
+
 		// Batch polls of those that wait, where the store lists.
 		{"a tag that stays over a change is believed", "internal/waiting/batchpoll.go",
 			"		s.wrong = s.wrong || stale[key] == tag\n",

@@ -165,8 +165,9 @@ type Tuning struct {
 	MaxClockDrift float64
 
 	// MinPoll and MaxPoll are the shortest and the longest pause between two reads of a waiter if
-	// the store does not report changes. A pause is never longer than a third of the TTL in the
-	// record. From 1 ms to 1 h. Defaults 50 ms and 2.5 s.
+	// the store does not report changes. After a failed read, the pauses of the next minute are at
+	// least MaxPoll, and twice as long after each further failure. A pause is never longer than a
+	// third of the TTL in the record. From 1 ms to 1 h. Defaults 50 ms and 2.5 s.
 	MinPoll, MaxPoll time.Duration
 
 	// ReleaseTimeout bounds a release and the clean-up after a cancelled Acquire. The calls can

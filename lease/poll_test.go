@@ -199,3 +199,64 @@ func TestGreedyHolders(t *testing.T) {
 		})
 	}
 }
+
+// After a failed read, a waiter reads as seldom as after a long wait, for a minute: if many programs wait,
+// the store refuses their reads.
+func TestPausesAfterAFailedRead(t *testing.T) {
+	bubble(t, func(t *testing.T, st store.Store) {
+		held := mustTry(t, client(t, st, nil), "job")
+		w := newWire(hidden{st})
+		var failed time.Time
+		var reads []time.Time
+		w.set(func(op *store.Op) fault {
+			if reads = append(reads, time.Now()); len(reads) == 10 {
+				failed = time.Now()
+				return drop
+			}
+			return pass
+		})
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+		defer cancel()
+		if _, err := client(t, w, nil).Acquire(ctx, "job", nil); !errors.Is(err, lease.ErrHeld) {
+			t.Fatal(err)
+		}
+		w.set(nil)
+		for i := 12; i < len(reads) && reads[i].Before(failed.Add(time.Minute)); i++ {
+			if pause := reads[i].Sub(reads[i-1]); pause < lease.DefaultMaxPoll*9/10 {
+				t.Errorf("%v after a failed read, a pause of %v", reads[i].Sub(failed), pause)
+			}
+		}
+		mustRelease(t, held)
+	})
+}
+
+// If the store refuses the claim of a free lock, another client may have the lock by now. The waiter reads
+// the record before its next claim, so that the claims of many do not keep the new holder from its renewals.
+func TestRefusedClaimIsFollowedByARead(t *testing.T) {
+	for _, exists := range []bool{true, false} {
+		bubble(t, func(t *testing.T, st store.Store) {
+			if exists {
+				mustRelease(t, mustTry(t, client(t, st, nil), "job"))
+			}
+			w := newWire(hidden{st})
+			read, refused := false, 0
+			w.set(func(op *store.Op) fault {
+				if !op.Kind.Write() {
+					read = true
+					return pass
+				}
+				if refused++; refused > 1 && !read {
+					t.Errorf("the record exists: %v; two claims in a row without a read", exists)
+				}
+				read = false
+				return fail
+			})
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			if _, err := client(t, w, &lease.Options{AssumeNew: true}).Acquire(ctx, "job", nil); err == nil || refused < 10 {
+				t.Errorf("%v after %d refused claims", err, refused)
+			}
+			w.set(nil)
+		})
+	}
+}

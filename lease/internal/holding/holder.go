@@ -158,7 +158,8 @@ func (h *Holder) Ended(ctx context.Context, l *waiting.Queue) error {
 // acquire is Acquire by the goroutine whose turn it is.
 func (h *Holder) acquire(ctx context.Context, l *waiting.Queue, w *waiting.Waiter) (*belief.Guard, error) {
 	h.Cell.Adopt(l.Last)
-	met := false // whether another's grant was in the way
+	met := false    // whether another's grant was in the way
+	failed := false // whether the last attempt failed
 	var err error
 	for {
 		if l.Pausing() {
@@ -171,8 +172,8 @@ func (h *Holder) acquire(ctx context.Context, l *waiting.Queue, w *waiting.Waite
 		}
 		sure := l.EndPause(ctx, h.Cell)
 		var guard *belief.Guard
-		guard, err = h.attemptOver(ctx, sure, true)
-		l.Last = h.Cell.Known()
+		guard, err = h.attemptOver(ctx, sure, failed, true)
+		l.Last, failed = h.Cell.Known(), false
 		if err == nil {
 			h.c.Space.Health.Pause(&l.Unanswered)
 			h.noteContention(met, guard)
@@ -207,6 +208,9 @@ func (h *Holder) acquire(ctx context.Context, l *waiting.Queue, w *waiting.Waite
 		case store.Permanent(err):
 			return nil, err // and no ErrHeld: waiting for the holder helps nothing
 		default:
+			// If the store refused the claim, the lock may have a holder by now. A claim over what was
+			// seen before would only keep this holder from its renewals.
+			failed = true
 			err = lastSeen(err, l)
 			l.PauseAfterError()
 		}
@@ -319,12 +323,12 @@ func (h *Holder) leave(taken chan struct{}) {
 // attempt takes the lock if that is possible now. It enters the lock's queue where queue allows
 // that and the handle needs it.
 func (h *Holder) attempt(ctx context.Context, queue bool) (*belief.Guard, error) {
-	return h.attemptOver(ctx, nil, queue)
+	return h.attemptOver(ctx, nil, false, queue)
 }
 
 // attemptOver is attempt where it is known that the state sure is there, or was there a moment ago,
-// unless that is nil.
-func (h *Holder) attemptOver(ctx context.Context, sure *cell.Seen, queue bool) (*belief.Guard, error) {
+// unless that is nil. With look, it reads the record before it decides anything.
+func (h *Holder) attemptOver(ctx context.Context, sure *cell.Seen, look, queue bool) (*belief.Guard, error) {
 	defer h.leave(h.alone(ctx))
 	if ctx.Err() != nil {
 		return nil, fmt.Errorf("lock %q: %w", h.Name, context.Cause(ctx))
@@ -342,7 +346,7 @@ func (h *Holder) attemptOver(ctx context.Context, sure *cell.Seen, queue bool) (
 	if shown := h.place.TakeShown(); shown != nil {
 		a.now, a.fresh = shown, true
 	}
-	a.look = h.place.Entry() != "" || h.Job != nil // before anything is decided
+	a.look = look || h.place.Entry() != "" || h.Job != nil // before anything is decided
 	for round := 0; round < cell.MaxRounds || h.several(a.now) && round < maxContenders; round++ {
 		err := a.read(ctx)
 		var guard *belief.Guard
@@ -375,7 +379,7 @@ type attempt struct {
 func (a *attempt) read(ctx context.Context) (err error) {
 	h := a.h
 	switch {
-	case a.now == nil && h.guesses():
+	case a.now == nil && !a.look && h.guesses():
 		// If this guess, that there is no record, is wrong, the conflict shows the record.
 		a.now = &cell.Seen{At: h.c.Space.Clock.Monotonic(), Age: -1}
 	case a.now == nil || !a.fresh && (a.look || !h.goesOn(a.now, a.queue) && !h.c.Peers.MayBeOver(ctx, a.now.Rec)):

@@ -62,8 +62,17 @@ func (l *Queue) PollEvery(p time.Duration) {
 	l.polls = polls{least: p, most: p, early: p, random: l.of.space.Random, waited: 1}
 }
 
-// PauseAfterError begins the pause after a read that failed.
-func (l *Queue) PauseAfterError() { l.PauseFor(l.errors.Pause()) }
+// PauseAfterError begins the pause after an attempt that failed. If the waiter polls, and the lock was
+// held when it was seen last, the pause is that of a poll: an earlier read adds to the load of the
+// store.
+func (l *Queue) PauseAfterError() {
+	pause := l.errors.Pause()
+	if l.polls.most > 0 && !l.of.space.Watches() && l.Last != nil && l.Last.Rec != nil && l.Last.Rec.State != lockrec.Free {
+		l.polls.readFailed()
+		pause = max(pause, l.polls.pause())
+	}
+	l.PauseFor(pause)
+}
 
 // PauseFor begins a pause that no change ends.
 func (l *Queue) PauseFor(d time.Duration) { l.waits, l.until = false, time.Now().Add(d) }
