@@ -1,15 +1,16 @@
 package lease
 
 import (
+	"cmp"
 	"fmt"
 	"log/slog"
 	"math"
 	"os"
-	"os/user"
 	"strings"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/lockrec"
+	"github.com/holdfast-go/holdfast/internal/username"
 	"github.com/holdfast-go/holdfast/lease/internal/cell"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -204,7 +205,9 @@ func checkOptions(given *Options, traits store.Traits) (o Options, s *cell.Setti
 	if o.ReclaimOwn && o.Holder == "" {
 		return o, nil, fmt.Errorf("%w: ReclaimOwn needs a Holder that no other process has", store.ErrInvalid)
 	}
-	setDefault(&o.Holder, defaultHolder())
+	if o.Holder == "" {
+		o.Holder = defaultHolder()
+	}
 	s = &cell.Settings{
 		TTL: o.TTL, Margin: o.Margin, Grace: o.Grace, RenewInterval: o.RenewInterval, MinPoll: o.MinPoll, MaxPoll: o.MaxPoll,
 		ReleaseTimeout: o.ReleaseTimeout, StoreTimeout: o.StoreTimeout, MinInterval: o.MinInterval,
@@ -267,13 +270,9 @@ func (o *Options) check(s *cell.Settings) error {
 }
 
 func defaultHolder() string {
-	name := "unknown"
-	if u, err := user.Current(); err == nil {
-		name = u.Username
-	}
 	host, err := os.Hostname()
 	if err != nil {
 		host = "unknown"
 	}
-	return fmt.Sprintf("%s@%s pid %d", name, host, os.Getpid())
+	return fmt.Sprintf("%s@%s pid %d", cmp.Or(username.Current(), "unknown"), host, os.Getpid())
 }

@@ -9,7 +9,6 @@ import (
 	"net/url"
 	"os"
 	"os/exec"
-	"os/user"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -19,6 +18,7 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/internal/output"
 	"github.com/holdfast-go/holdfast/internal/safefile"
 	"github.com/holdfast-go/holdfast/internal/storeurl"
+	"github.com/holdfast-go/holdfast/internal/username"
 	"github.com/holdfast-go/holdfast/items/largeitem"
 	"github.com/holdfast-go/holdfast/items/storetable"
 	"github.com/holdfast-go/holdfast/object"
@@ -224,8 +224,8 @@ func refusedDirectory(path string, accepted []string, err error) error {
 		accept := "or accept the risk: --store " + output.Quote("file:"+(&url.URL{Path: path}).EscapedPath()+"?unsafe="+risks)
 		return output.WithHints(fmt.Sprintf("the store file:%s is refused: %s", path, risk.What), err, append(slices.Clone(risk.Advice), accept))
 	case errors.Is(err, fs.ErrPermission) && errors.As(err, &denied):
-		if me, err := user.Current(); err == nil {
-			whose = "user " + me.Username
+		if name := username.Current(); name != "" {
+			whose = "user " + name
 		}
 		return output.WithHints(fmt.Sprintf("%s has no right to %s %s, which the store file:%s needs", whose, denied.Op, denied.Path, path), err, []string{
 			"give this user the right to read and write the directory, or name another store with --store",
