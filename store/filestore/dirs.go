@@ -151,12 +151,20 @@ type stage struct {
 	dir  *os.Root
 }
 
+// makeTmp makes the directory of temporaries, and sweeps it.
+func (s *Store) makeTmp() error {
+	_, err := s.mkdirTop(tmpDir)
+	if err == nil {
+		s.sweepTmp()
+	}
+	return err
+}
+
 // tmpStage makes a stage among the temporaries.
 func (s *Store) tmpStage() (*stage, error) {
-	if _, err := s.mkdirTop(tmpDir); err != nil {
+	if err := s.makeTmp(); err != nil {
 		return nil, err
 	}
-	s.sweepTmp()
 	return s.newStage(tmpDir + "/" + random())
 }
 

@@ -95,15 +95,24 @@ func (s *Store) announce(ctx context.Context) (string, error) {
 }
 
 // makePresence makes the file of this process: under a temporary name first, so that no
-// other process sees it before it is locked.
+// other process sees it before it is locked. It needs a stage only if other users can change
+// the directory of temporaries.
 func (s *Store) makePresence(boot string) error {
-	st, err := s.tmpStage()
-	if err != nil {
-		return err
-	}
-	defer st.remove()
 	fd, name := -1, random()
-	f, err := s.newFile(st.dir, name, s.modes.lock)
+	dir, tmp, path := s.root, tmpDir+"/"+name, tmpDir+"/"+name
+	if s.modes.own() {
+		if err := s.makeTmp(); err != nil {
+			return err
+		}
+	} else {
+		st, err := s.tmpStage()
+		if err != nil {
+			return err
+		}
+		defer st.remove()
+		dir, tmp, path = st.dir, name, st.name+"/"+name
+	}
+	f, err := s.newFile(dir, tmp, s.modes.lock)
 	if err != nil {
 		return err
 	}
@@ -118,12 +127,13 @@ func (s *Store) makePresence(boot string) error {
 		if fd, err = dup(f); err != nil {
 			return err
 		}
-		return st.install(name, aliveDir+"/"+name)
+		return s.root.Rename(path, aliveDir+"/"+name)
 	}()
 	if err != nil {
 		if fd >= 0 {
 			closeFD(fd)
 		}
+		_ = dir.Remove(tmp) // or a later sweep does
 		return err
 	}
 	s.own.fd, s.own.name = fd, name
