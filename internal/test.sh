@@ -84,6 +84,7 @@ unraced+='|TestSecretsInURLs|TestSecretsInObjectURLs|TestReferences'
 unraced+='|TestHandOverRequests|TestAskersLoseNoSession|TestManyWaitersLoseNoLease|TestQueueOfShortWaits'
 unraced+='|TestSimulationNotices|TestShortWaitsReturnToAQueueThatWasSlow'
 unraced+='|TestOneSlowKeyAmongMany|TestWaitersShareReadsOfASession|TestAcceptedOptionsLoseNothing|TestSteadyLatency|TestFrozenStoreCostsFewGoroutines|TestBatchPollTakeover'
+unraced+='|TestNoLeaseIsLost|TestWithoutBackOff'
 unraced+='|TestBatchPollRequests|TestBatchPollHandOver|TestBatchPollOddListings|TestAllBeforeAWaiterLeave'
 unraced+='|TestSQLiteLargeRow|TestPolicies|TestStatusUsage|TestGoWords|TestNamesWhatIsInIt|TestSweepRate|TestSweepMemory|TestBatchPollThatIsWrong|TestRequestsOfWa(iters|tchers)'
 models=(./proof/sessionmodel ./proof/rostermodel ./proof/logmodel ./proof/versionmodel)
