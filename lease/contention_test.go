@@ -3,6 +3,7 @@ package lease_test
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -128,9 +129,12 @@ func TestManyWaitersLoseNoLease(t *testing.T) {
 	}
 }
 
-// A queue of many whose waits are short hands the lock out, though each wait writes the record twice.
+var requestTime = flag.Duration("request", 50*time.Millisecond, "how long a request of TestQueueOfShortWaits takes; above the default, the test checks nothing")
+
+// A queue of many whose waits are short hands the lock out, though each wait writes the record twice. If a
+// request takes 100 ms, it hands out a third to a half of what a lock does that is not fair.
 func TestQueueOfShortWaits(t *testing.T) {
-	const latency = 50 * time.Millisecond
+	latency := *requestTime
 	for _, pushes := range []bool{false, true} {
 		t.Run(fmt.Sprint("pushes ", pushes), func(t *testing.T) {
 			grants := map[bool]int{}
@@ -164,8 +168,8 @@ func TestQueueOfShortWaits(t *testing.T) {
 					grants[fair] = int(n.Load())
 				})
 			}
-			t.Logf("%d grants, %d of a lock that is not fair", grants[true], grants[false])
-			if 2*grants[true] < grants[false] {
+			t.Logf("requests of %v: %d grants, %d of a lock that is not fair", latency, grants[true], grants[false])
+			if 2*grants[true] < grants[false] && latency <= 50*time.Millisecond {
 				t.Errorf("%d grants; want half of the %d of a lock that is not fair", grants[true], grants[false])
 			}
 		})
