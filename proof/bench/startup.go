@@ -38,13 +38,14 @@ func startup(w io.Writer, parent string, r *run) error {
 	if err != nil {
 		return err
 	}
-	holdfast, all, ended, empty, runner, err := buildPrograms(dir, command)
+	holdfast, released, all, ended, empty, runner, err := buildPrograms(dir, command)
 	if err != nil {
 		return err
 	}
 	programs := []*program{
 		{name: "`flock FILE true`", argv: []string{flock, filepath.Join(dir, "lock"), command}},
 		{name: "`holdfast run x -- true`", argv: []string{holdfast, "run", "x", "--", command}},
+		{name: "`holdfast run x -- true`, without cgo, as in a release", argv: []string{released, "run", "x", "--", command}},
 		{name: "`holdfast-stores run x -- true`, with all libraries", argv: []string{all, "run", "x", "--", command}},
 		{name: "holdfast, ended where `main` begins", argv: []string{ended}},
 		{name: "a Go program that runs `true`", argv: []string{runner}},
@@ -74,16 +75,19 @@ func startup(w io.Writer, parent string, r *run) error {
 	return nil
 }
 
-// buildPrograms builds both programs of the command as a user does; holdfast with a main that ends at
-// once, which shows what its packages cost before they do anything; and two programs of
-// the standard library alone.
-func buildPrograms(dir, command string) (holdfast, all, ended, empty, runner string, err error) {
+// buildPrograms builds both programs of the command as a user does; holdfast as a release does;
+// holdfast with a main that ends at once, which shows what its packages cost before they do
+// anything; and two programs of the standard library alone.
+func buildPrograms(dir, command string) (holdfast, released, all, ended, empty, runner string, err error) {
 	const module = "../.." // bench runs in its own directory
 	build := func(name, pkg string, flags ...string) (string, error) {
 		path := filepath.Join(dir, name)
 		cmd := exec.Command("go", append(append([]string{"build", "-o", path}, flags...), pkg)...)
 		cmd.Dir, cmd.Stderr = module, os.Stderr
 		cmd.Env = append(os.Environ(), "GOWORK=")
+		if name == "released" {
+			cmd.Env = append(cmd.Env, "CGO_ENABLED=0")
+		}
 		return path, cmd.Run()
 	}
 	source := func(name, text string) (string, error) {
@@ -91,6 +95,9 @@ func buildPrograms(dir, command string) (holdfast, all, ended, empty, runner str
 		return path, os.WriteFile(path, []byte(text), 0o600)
 	}
 	if holdfast, err = build("holdfast", "./cmd/holdfast"); err != nil {
+		return
+	}
+	if released, err = build("released", "./cmd/holdfast"); err != nil {
 		return
 	}
 	if all, err = build("holdfast-stores", "./cmd/holdfast-stores"); err != nil {
