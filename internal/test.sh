@@ -43,15 +43,15 @@ end() {
 }
 trap end EXIT
 trap 'exit 130' INT TERM
-# beside FILE COMMAND...: runs a command beside what follows. It gets the processor time that the
-# others leave, its output goes to a file, and it has a group of processes that the trap ends.
-# Its number is $!, for await.
+# beside NICENESS FILE COMMAND...: runs a command beside what follows. It gets the processor time
+# that what is less nice leaves, its output goes to a file, and it has a group of processes that the
+# trap ends. Its number is $!, for await.
 beside() {
-  local output=$1
-  shift
+  local niceness=$1 output=$2
+  shift 2
   set -m
   (
-    renice -n 19 -p "$BASHPID" >/dev/null
+    renice -n "$niceness" -p "$BASHPID" >/dev/null
     "$@"
   ) >"$output" 2>&1 &
   set +m
@@ -65,7 +65,7 @@ await() {
 }
 
 # MinIO and versitygw take minutes to build, and the tests without a server mostly wait.
-beside "$work/servers" go run ./proof/integration/cmd/servers -prepare
+beside 19 "$work/servers" go run ./proof/integration/cmd/servers -prepare
 servers=$!
 
 bash internal/lint.sh
@@ -87,12 +87,22 @@ unraced+='|TestOneSlowKeyAmongMany|TestWaitersShareReadsOfASession|TestAcceptedO
 unraced+='|TestNoLeaseIsLost|TestWithoutBackOff'
 unraced+='|TestBatchPollRequests|TestBatchPollHandOver|TestBatchPollOddListings|TestAllBeforeAWaiterLeave'
 unraced+='|TestSQLiteLargeRow|TestPolicies|TestStatusUsage|TestGoWords|TestNamesWhatIsInIt|TestSweepRate|TestSweepMemory|TestBatchPollThatIsWrong|TestRequestsOfWa(iters|tchers)'
-models=(./proof/sessionmodel ./proof/rostermodel ./proof/logmodel ./proof/versionmodel)
+models=(./proof/lockmodel ./proof/sessionmodel ./proof/rostermodel ./proof/logmodel ./proof/versionmodel)
 # These do less with the race detector than without it.
 again='TestSimulation|TestSimulationOfCrowds|TestOneFaultInEachOrderOfCalls|TestTicketAlteredAtRandom'
 # The packages that take longest come first, so that the others run beside them.
-mapfile -t raced < <(go list ./cmd/internal/command ./lease ./store/filestore ./compat/s3verstore "${released[@]}" ./examples/... ./proof/lockmodel ./proof/explore/... ./proof/integration/hostile)
-mapfile -t rest < <(grep -rlE --include='*_test.go' "^func ($unraced)\(" . | xargs -n 1 dirname | sort -u)
+mapfile -t raced < <(go list ./cmd/internal/command ./lease ./store/filestore ./compat/s3verstore "${released[@]}" ./examples/... ./proof/integration/hostile)
+mapfile -t rest < <(grep -rlE --include='*_test.go' "^func ($unraced)\(" . | xargs -n 1 dirname | grep -v '^./proof/.*model$' | sort -u)
+
+without_race() {
+  go test -vet=off -timeout 25m "$@" "${models[@]}"
+  go test -vet=off -p 4 -parallel 4 -timeout 25m -run "^($unraced|$again)\$" "$@" "${rest[@]}"
+}
+
+# What runs without the race detector computes, in virtual time. It gets the processor time that
+# the others leave. Its output comes when all have ended.
+beside 19 "$work/without-race" without_race "$@"
+without_race=$!
 
 # Many packages wait rather than compute, so that more of them run than there are cores.
 # internal/lint.sh has vetted them.
@@ -105,24 +115,19 @@ race=()
 if [ -n "${HOLDFAST_TORTURE:-}" ]; then race=(-race); fi
 # Where a server cannot be had, the tests that need it say so.
 await "$servers" || cat "$work/servers"
-echo "== go test against real servers"
 mapfile -t integration < <(go list ./proof/integration/... | grep -v '/hostile$')
-go test "${race[@]}" -vet=off -timeout 25m "$@" -skip TestVersioned "${integration[@]}"
-
-without_race() {
-  go test -vet=off -timeout 25m "$@" ./proof/lockmodel "${models[@]}"
-  go test -vet=off -p 4 -parallel 4 -timeout 25m -run "^($unraced|$again)\$" "$@" "${rest[@]}"
-}
+beside 5 "$work/real-servers" go test "${race[@]}" -vet=off -timeout 25m "$@" -skip TestVersioned "${integration[@]}"
+real_servers=$!
 
 # The tests of buckets with versions mostly wait, for writes to settle, and take a write
-# that lasts two seconds for one of unknown outcome, which fails them. So the only tests beside
-# them are those without the race detector: these compute in virtual time, and get the
-# processors that the others leave. Their output comes when both have ended.
-beside "$work/without-race" without_race "$@"
-without_race=$!
+# that lasts two seconds for one of unknown outcome, which fails them. So they come first where
+# others compute, too.
 failed=0
 echo "== go test of buckets with versions"
 go test "${race[@]}" -vet=off -timeout 25m -parallel 96 "$@" -run TestVersioned ./proof/integration || failed=1
+echo "== go test against real servers"
+await "$real_servers" || failed=1
+cat "$work/real-servers"
 echo "== go test without the race detector"
 await "$without_race" || failed=1
 cat "$work/without-race"

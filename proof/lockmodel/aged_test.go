@@ -25,7 +25,7 @@ func TestBreakOfTheDead(t *testing.T) {
 
 // TestSweep visits all states of a world in which a program removes records that are not in use. A
 // removal may be applied at any later time.
-func TestSweep(t *testing.T) { visit(t, sweepWorld, 10_000, 100_000, lockmodel.Swept) }
+func TestSweep(t *testing.T) { visit(t, sweepWorld, 100_000, lockmodel.Swept) }
 
 // TestBreakAndAge visits all states of a world in which waiters and breakers get the age of a
 // version from the store's clock. A breaker may be stopped for any time between that and its write.

@@ -100,7 +100,7 @@
 //
 // # Running it
 //
-// The tests visit about four million states, and fewer under the race detector. With HOLDFAST_TORTURE=1
+// The tests visit about four million states. With HOLDFAST_TORTURE=1
 // (make torture) they visit the full world, check every wrong rule there, and compare states with their
 // reduced forms. The full world has 30 million states. There are 26 million states with tickets, 7
 // million with breaks, presence and age, and 6 million with requests to yield. This takes more than ten

@@ -100,11 +100,7 @@ func TestFaultsInTheFullWorld(t *testing.T) {
 			}
 		})
 	}
-	least := len(lockmodel.Faults()) / 2
-	if exploretest.Race {
-		least /= 5
-	}
-	if caught < least {
+	if least := len(lockmodel.Faults()) / 2; caught < least {
 		t.Errorf("%d faults of %d were caught, want at least %d", caught, len(lockmodel.Faults()), least)
 	}
 }

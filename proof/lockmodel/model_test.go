@@ -8,11 +8,10 @@ import (
 )
 
 var lab = exploretest.Model[lockmodel.Config, lockmodel.Event, lockmodel.Fault, lockmodel.Property]{
-	Explore:   lockmodel.Explore,
-	Compare:   lockmodel.Compare,
-	Faults:    lockmodel.Faults(),
-	Alone:     []lockmodel.Property{lockmodel.KeptAlone, lockmodel.Progress},
-	RaceSteps: 8,
+	Explore: lockmodel.Explore,
+	Compare: lockmodel.Compare,
+	Faults:  lockmodel.Faults(),
+	Alone:   []lockmodel.Property{lockmodel.KeptAlone, lockmodel.Progress},
 }
 
 // everything is a world in which all may happen that the model knows.
@@ -20,22 +19,15 @@ var everything = lockmodel.Config{Attempts: 3, Flight: 3, Break: true, Crash: tr
 
 // TestProtocol visits all states of a world without an operator.
 func TestProtocol(t *testing.T) {
-	c, least := lockmodel.Config{Attempts: 2, Flight: 3, Crash: true}, 1_000_000
-	if exploretest.Race {
-		c, least = lockmodel.Config{TTL: [2]int{2, 2}, Attempts: 1, Flight: 1}, 10_000
-	}
-	lab.Visit(t, c, lockmodel.Options{Probe: 64}, least)
+	visit(t, lockmodel.Config{Attempts: 2, Flight: 3, Crash: true}, 1_000_000)
 }
 
 // TestEverythingHappens visits the nearest states of a world in which everything may
 // happen, and everything does.
 func TestEverythingHappens(t *testing.T) {
-	c, o, events := everything, lockmodel.Options{Probe: 64, MaxStates: 250_000}, lockmodel.Events()
+	c := everything
 	c.TTL, c.Attempts, c.Flight = [2]int{2, 2}, 2, 2
-	if exploretest.Race { // not everything happens so near
-		o.MaxStates, events = 2_000, nil
-	}
-	lab.Visit(t, c, o, 0, events...)
+	lab.Visit(t, c, lockmodel.Options{Probe: 64, MaxStates: 250_000}, 0, lockmodel.Events()...)
 }
 
 // TestProtocolAtLength visits all states of the full world.
@@ -43,14 +35,9 @@ func TestProtocolAtLength(t *testing.T) {
 	visitAtLength(t, everything, 10_000_000, lockmodel.Events()...)
 }
 
-// visit visits all states of a world; with the race detector only the nearest ones, in which
-// not everything happens yet.
-func visit(t *testing.T, c lockmodel.Config, near, least int, events ...lockmodel.Event) {
+// visit visits all states of a world.
+func visit(t *testing.T, c lockmodel.Config, least int, events ...lockmodel.Event) {
 	t.Helper()
-	if exploretest.Race {
-		lab.Visit(t, c, lockmodel.Options{Probe: 64, MaxStates: near}, 0)
-		return
-	}
 	lab.Visit(t, c, lockmodel.Options{Probe: 64}, least, events...)
 }
 

@@ -4,7 +4,6 @@ import (
 	"testing"
 
 	"github.com/holdfast-go/holdfast/internal/mutanttest"
-	"github.com/holdfast-go/holdfast/proof/explore/exploretest"
 	"github.com/holdfast-go/holdfast/proof/lockmodel"
 )
 
@@ -15,11 +14,7 @@ func TestNear(t *testing.T) {
 		"plain": plainWorld, "break": breakWorld, "presence": presentWorld, "age": agedWorld, "request": askWorld, "ticket": ticketWorld, "sweep": {Attempts: 1, Flight: 1, Break: true, Sweep: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			o := lockmodel.Options{Probe: 64, MaxStates: 60_000}
-			if exploretest.Race {
-				o.MaxStates = exploretest.Nearest(0)
-			}
-			lab.Visit(t, c, o, 0)
+			lab.Visit(t, c, lockmodel.Options{Probe: 64, MaxStates: 60_000}, 0)
 		})
 	}
 }

@@ -11,10 +11,7 @@ import (
 // step: those of the right protocol, and a share of as many for each fault.
 func compareFaults(t *testing.T, c lockmodel.Config, share int, faults []lockmodel.Fault) {
 	t.Helper()
-	limit := 40_000
-	if exploretest.Race {
-		limit = 4_000
-	}
+	const limit = 40_000
 	lab.Reduce(t, c, lockmodel.NoFault, limit)
 	lab.ReduceFaults(t, c, faults, limit/share)
 }

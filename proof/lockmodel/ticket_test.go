@@ -19,7 +19,7 @@ var (
 
 // TestTickets visits all states of a world with two clients, their files, and copies of
 // them.
-func TestTickets(t *testing.T) { visit(t, ticketWorld, 100_000, 2_000_000) }
+func TestTickets(t *testing.T) { visit(t, ticketWorld, 2_000_000) }
 
 // TestTicketsAndDeath visits all states of a world in which processes end at any time, too,
 // and records name them.

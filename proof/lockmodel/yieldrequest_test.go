@@ -15,7 +15,7 @@ var (
 )
 
 // TestAsk visits all states of a small world with requests to yield.
-func TestAsk(t *testing.T) { visit(t, askWorld, 20_000, 300_000, lockmodel.YieldEvents()...) }
+func TestAsk(t *testing.T) { visit(t, askWorld, 300_000, lockmodel.YieldEvents()...) }
 
 // TestAskReductions compares states with their reduced forms: the nearest ones of the right
 // protocol and of each fault of requests to yield.

@@ -16,11 +16,8 @@ func Torture() bool { return os.Getenv("HOLDFAST_TORTURE") != "" }
 // Nearest returns the number of states that a test of a large world visits. With HOLDFAST_TORTURE it
 // returns limit. Otherwise it returns a smaller number.
 func Nearest(limit int) int {
-	switch {
-	case Torture():
+	if Torture() {
 		return limit
-	case Race:
-		return 2_000
 	}
 	return 20_000
 }
@@ -37,11 +34,6 @@ type Model[C any, E explore.Event, F explore.Fault, P explore.Property] struct {
 
 	// Alone lists the properties that [explore.World].Probe checks.
 	Alone []P
-
-	// RaceSteps limits the tests of wrong rules under the race detector; 0 means no limit. If a wrong
-	// rule needs a run of more than RaceSteps steps, the test visits only the states near the start.
-	// Then the test may not find the run.
-	RaceSteps int
 }
 
 // Search searches a world, and logs the number of its states.
@@ -121,18 +113,12 @@ func (m *Model[C, E, F, P]) catch(t *testing.T, c Catch[C, F, P]) {
 	t.Helper()
 	t.Log(c.Fault.Why())
 	o := explore.Options[F, P]{Fault: c.Fault, Only: []P{c.Breaks}, MaxStates: 2_000_000}
-	far := Race && m.RaceSteps > 0 && c.Steps > m.RaceSteps
-	if far {
-		o.MaxStates = Nearest(o.MaxStates)
-	}
 	if slices.Contains(m.Alone, c.Breaks) {
 		o.Probe = 1
 	}
 	v := m.Search(t, c.World, o).Violation
 	if v == nil {
-		if !far {
-			t.Error("not caught")
-		}
+		t.Error("not caught")
 		return
 	}
 	if v.Property != c.Breaks || v.Steps != c.Steps {
