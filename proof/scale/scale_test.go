@@ -272,13 +272,16 @@ func TestTableOfCosts(t *testing.T) {
 				continue
 			}
 			r := run(t, k, n, factor, c.run)
+			if err := errors.Join(r.errs...); err != nil {
+				t.Errorf("%s, %s: %v", k.name, c.name, err)
+			}
 			price, later := fmt.Sprintf("%.3f each time", k.dollars(r.start)), ""
 			if s := r.window.Seconds(); s > 0 {
 				price = fmt.Sprintf("%.0f", 30*24*3600/s*k.dollars(r.steady))
 				later = fmt.Sprintf("%.0f, %.0f, %.0f", float64(r.steady.writes)/s, float64(r.steady.reads)/s, float64(r.steady.refused)/s)
 			}
-			fmt.Printf("| %s | %d | %s | %d, %d, %d | %s | %v | %d | %s | %s %v |\n", k.name, n, c.name,
-				r.start.writes, r.start.reads, r.start.refused, later, last(r.took), r.lost, price, r.notes, errors.Join(r.errs...))
+			fmt.Printf("| %s | %d | %s | %d, %d, %d | %s | %v | %d | %s | %s |\n", k.name, n, c.name,
+				r.start.writes, r.start.reads, r.start.refused, later, last(r.took), r.lost, price, r.notes)
 		}
 	}
 }
