@@ -59,7 +59,7 @@ func (l *Queue) SawHeld(ttl time.Duration) { l.polls.sawHeld(l.of.space.Set, l.o
 
 // PollEvery makes the pauses even: that of an observer, which waits for no grant.
 func (l *Queue) PollEvery(p time.Duration) {
-	l.polls = polls{least: p, most: p, early: p, random: l.of.space.Random, waited: 1}
+	l.polls = polls{least: p, most: p, early: p, random: l.of.space.Random}
 }
 
 // PauseAfterError begins the pause after an attempt that failed. If the waiter polls, and the lock was

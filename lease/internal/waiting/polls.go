@@ -14,10 +14,10 @@ const pollJitter = 0.1
 const earlyPolls = time.Minute
 
 // polls is the pauses of a waiter between two reads of a lock that is held. They double up to a
-// bound, which grows with the time that the waiter has waited. The first pause, and the first one
-// after a failed read, have full jitter, so that waiters that begin or fail at one time differ. The
-// other pauses are even: a release comes at any time, and the time until the next read, half a pause
-// on average, is then shortest for its cost.
+// bound, which grows with the time that the waiter has waited. The first
+// pause after a failed read has full jitter, so that waiters that fail at one time differ. The other
+// pauses are even: a release comes at any time, and the time until the next read, half a pause on
+// average, is then shortest for its cost.
 type polls struct {
 	least, most time.Duration
 	early       time.Duration // the bound in the first minute
@@ -55,7 +55,7 @@ func (p *polls) pause() time.Duration {
 	if p.slow > 0 {
 		pause = p.slow
 	}
-	if p.waited == 0 || p.slowFor == earlyPolls {
+	if p.slowFor == earlyPolls {
 		jitter = 1
 	}
 	pause = max(1, time.Duration((1-jitter*(1-p.random()))*float64(pause)))
