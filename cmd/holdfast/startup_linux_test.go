@@ -68,18 +68,6 @@ func TestStartUpSystemCalls(t *testing.T) {
 	}
 }
 
-// TestOneProcessor: run uses one processor, because it mostly waits.
-func TestOneProcessor(t *testing.T) {
-	p := build(t)
-	cmd := p.command(filepath.Join(p.small, "holdfast"), "--store", "file:store", "run", "x", "--", "sleep", "0.2")
-	cmd.Env = append(cmd.Env, "GODEBUG=schedtrace=50") // a line on stderr every 50 ms
-	_, errs, code := status(t, cmd)
-	used := regexp.MustCompile(`gomaxprocs=(\d+)`).FindAllStringSubmatch(errs, -1)
-	if code != 0 || len(used) == 0 || used[len(used)-1][1] != "1" {
-		t.Errorf("status %d, want one processor: %s", code, errs)
-	}
-}
-
 // TestStartUpPackages bounds what packages do before the command begins, in each run of it.
 func TestStartUpPackages(t *testing.T) {
 	p := build(t)

@@ -10,7 +10,6 @@ import (
 	"log"
 	"maps"
 	"os"
-	"runtime"
 	"slices"
 	"strings"
 
@@ -42,13 +41,7 @@ type app struct {
 }
 
 // Main runs the command line of this process with these drivers, and ends the process.
-//
-// run uses one processor: its goroutines take turns, and the system wakes fewer threads. This saves 8 % of
-// the processor time of a start. After the start, run mostly waits.
 func Main(drivers stores.Drivers) {
-	if first := (&app{Invocation: cmdline.Invocation{Args: os.Args[1:]}}).firstWord(); first == "run" {
-		runtime.GOMAXPROCS(1)
-	}
 	os.Exit(runProgram(drivers, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
 
