@@ -68,6 +68,19 @@ func TestStartUpSystemCalls(t *testing.T) {
 	}
 }
 
+// TestSlowStartOfTheCommand: run renews its lease while the system still reads the program of the command or of
+// a hook, for example from a slow server.
+func TestSlowStartOfTheCommand(t *testing.T) {
+	strace := suitetest.NeedStrace(t)
+	p := build(t)
+	cmd := p.command(strace, "-f", "-qq", "-o", os.DevNull, "-e", "trace=execve", "-e", "inject=execve:delay_enter=2500ms",
+		filepath.Join(p.small, "holdfast"), "--store", "file:store", "run", "--ttl", "2s", "--on-acquire", "true", "x", "--", "/bin/echo", "ran")
+	cmd.Env = append(cmd.Env, "GOMAXPROCS=1") // as on a machine with one processor
+	if out, errs, code := status(t, cmd); code != 0 || out != "ran\n" {
+		t.Errorf("status %d: %s%s", code, out, errs)
+	}
+}
+
 // TestStartUpPackages bounds what packages do before the command begins, in each run of it.
 func TestStartUpPackages(t *testing.T) {
 	p := build(t)

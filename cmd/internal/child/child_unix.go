@@ -79,7 +79,11 @@ func startProcess(cmd *exec.Cmd) (int, error) {
 		}
 		files = append(files, f.Fd())
 	}
-	pid, _, err := syscall.StartProcess(cmd.Path, cmd.Args, &syscall.ProcAttr{Dir: cmd.Dir, Env: cmd.Environ(), Files: files, Sys: cmd.SysProcAttr})
+	var pid int
+	err := WithOthers(func() (err error) {
+		pid, _, err = syscall.StartProcess(cmd.Path, cmd.Args, &syscall.ProcAttr{Dir: cmd.Dir, Env: cmd.Environ(), Files: files, Sys: cmd.SysProcAttr})
+		return err
+	})
 	if err != nil {
 		return 0, &os.PathError{Op: "fork/exec", Path: cmd.Path, Err: err}
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/holdfast-go/holdfast/cmd/internal/child"
 	"github.com/holdfast-go/holdfast/cmd/internal/cmdline"
 	"github.com/holdfast-go/holdfast/cmd/internal/exit"
 	"github.com/holdfast-go/holdfast/cmd/internal/output"
@@ -54,7 +55,7 @@ func (a *access) start(ctx context.Context, event, line string, env []string) (w
 	cmd.Env = append(slices.Clone(env), cmdline.HookVariable+"="+event)
 	cmd.Stdout, cmd.Stderr = a.Stderr, a.Stderr
 	cmd.WaitDelay = time.Second
-	err := cmd.Start()
+	err := child.WithOthers(cmd.Start)
 	return func() error {
 		if err == nil {
 			err = cmd.Wait()
