@@ -57,8 +57,8 @@ func all(ctx context.Context, handles []*Handle, acquire func(*Handle, context.C
 	})
 	for i, h := range ordered {
 		for _, other := range ordered[:i] {
-			if other != h && other.k.Cell.Same(h.k.Cell) {
-				return nil, false, fmt.Errorf("%w: the set contains lock %q twice, with two handles that exclude each other; use one handle for each lock", store.ErrInvalid, h.k.Name)
+			if other != h && other.k.Cell.Same(&h.k.Cell) {
+				return nil, false, fmt.Errorf("%w: the set contains lock %q twice, with two handles that exclude each other; use one handle for each lock", store.ErrInvalid, h.k.Name())
 			}
 		}
 	}

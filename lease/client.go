@@ -45,11 +45,10 @@ func (c *Client) handle(name string, s *Session, o *LockOptions, call method) (*
 	if s != nil {
 		under = s.k
 	}
-	k, err := c.k.Holder(name, under)
-	if err != nil {
+	h := &Handle{c: c, opts: &plainOptions}
+	if err := c.k.Init(&h.k, name, under); err != nil {
 		return nil, err
 	}
-	h := &Handle{c: c, k: k, opts: &plainOptions}
 	if err := h.choose(o, call); err != nil {
 		return nil, err
 	}

@@ -94,7 +94,7 @@ func (g *Guard) do(ctx context.Context, f func(context.Context, *Guard) error) (
 		}
 		w.End(ErrReleased)
 		err = result(err, asked, context.Cause(w.Context), over, g.Release(ctx))
-		if g.h.job != nil && err == nil && (over == ErrReleased || over == ErrDetached) {
+		if g.h.job() != nil && err == nil && (over == ErrReleased || over == ErrDetached) {
 			err = fmt.Errorf("%w before the function returned: the record of the job does not say how the run ended", over)
 		}
 	}()
@@ -157,8 +157,8 @@ func (e stopped) As(target any) bool { return errors.As(e.err, target) }
 // waitsForItself refuses to wait for a lock that a function around ctx holds, or whose guard's
 // context ctx is made of, through another handle: it would wait until ctx ends.
 func (h *Handle) waitsForItself(ctx context.Context) error {
-	if g := belief.HeldAround(ctx, h.k.Cell); g != nil {
-		return fmt.Errorf("%w: the caller holds lock %q already, in this function or through the guard of this context (token %d), so the wait would never end", store.ErrInvalid, h.k.Name, g.Token())
+	if g := belief.HeldAround(ctx, &h.k.Cell); g != nil {
+		return fmt.Errorf("%w: the caller holds lock %q already, in this function or through the guard of this context (token %d), so the wait would never end", store.ErrInvalid, h.k.Name(), g.Token())
 	}
 	return nil
 }

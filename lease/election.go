@@ -68,7 +68,7 @@ func (c *Client) election(name string, s *Session, o *LockOptions) (*Election, e
 }
 
 // Name returns the name of the election.
-func (e *Election) Name() string { return e.h.k.Name }
+func (e *Election) Name() string { return e.h.k.Name() }
 
 // Campaign waits until the candidate leads, and returns the guard of its term. The context of the
 // guard ends with the term, and its token fences the leader's work. The value can be any bytes; nil
@@ -82,13 +82,13 @@ func (e *Election) Name() string { return e.h.k.Name }
 // wait for it.
 func (e *Election) Campaign(ctx context.Context, value []byte) (*Guard, error) {
 	if len(value) > MaxData {
-		return nil, lockrec.SetData((&Record{Name: e.h.k.Name}), value)
+		return nil, lockrec.SetData((&Record{Name: e.h.k.Name()}), value)
 	}
 	select {
 	case e.slot <- struct{}{}:
 		defer func() { <-e.slot }()
 	case <-ctx.Done():
-		return nil, holding.Cancelled(ctx, e.h.k.Name, e.h.k.Ended(ctx, nil))
+		return nil, holding.Cancelled(ctx, e.h.k.Name(), e.h.k.Ended(ctx, nil))
 	}
 	if guard := e.term(); guard != nil && guard.Err() == nil {
 		if err := guard.SetData(ctx, value); err == nil {
@@ -98,7 +98,7 @@ func (e *Election) Campaign(ctx context.Context, value []byte) (*Guard, error) {
 		} // else the leadership is lost by now
 	}
 	value = bytes.Clone(value)
-	e.h.k.Campaign.Store(&value)
+	e.h.k.Campaign(value)
 	for {
 		guard, err := e.h.Acquire(ctx)
 		if err != nil {
@@ -146,7 +146,7 @@ func (e *Election) term() *Guard {
 func (e *Election) Proclaim(ctx context.Context, value []byte) error {
 	guard := e.term()
 	if guard == nil {
-		return fmt.Errorf("election %q: %w: this candidate has never been the leader", e.h.k.Name, ErrNotHeld)
+		return fmt.Errorf("election %q: %w: this candidate has never been the leader", e.h.k.Name(), ErrNotHeld)
 	}
 	return guard.SetData(ctx, value)
 }

@@ -38,7 +38,7 @@ func (g *Guard) Grace() time.Duration { return g.h.c.space.Set.Grace }
 func (g *Guard) GraceRemaining() time.Duration { return g.b.Grant().GraceRemaining() }
 
 // Name returns the name of the lock.
-func (g *Guard) Name() string { return g.h.k.Name }
+func (g *Guard) Name() string { return g.h.k.Name() }
 
 // Token returns the fencing token of the grant. It is higher than the token of every earlier
 // grant of this lock, and renewals do not change it. A reader has the token of the last writer.

@@ -14,13 +14,18 @@ import (
 // number of goroutines may use it.
 type Handle struct {
 	c    *Client
-	k    *holding.Holder
+	k    holding.Holder
 	opts *LockOptions
-	job  *job // with LockOptions.Period, or nil
+}
+
+// job returns the job of a handle with LockOptions.Period, or nil.
+func (h *Handle) job() *job {
+	j, _ := h.k.Job.(*job)
+	return j
 }
 
 // Name returns the name of the lock.
-func (h *Handle) Name() string { return h.k.Name }
+func (h *Handle) Name() string { return h.k.Name() }
 
 // TryAcquire takes the lock if it is free, or if its holder is known to be dead. It does not
 // wait. If another handle holds the lock, the error is a [*HeldError].

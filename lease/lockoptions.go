@@ -121,12 +121,15 @@ var plainOptions LockOptions
 // and those that do not go together or with those of the client.
 func (h *Handle) choose(o *LockOptions, call method) error {
 	if o == nil {
+		o = &plainOptions
+	}
+	if *o == plainOptions && call != methodLead {
 		return nil
 	}
 	own, set := *o, h.c.space.Set
 	h.opts = &own
 	bad := func(format string, args ...any) error {
-		return fmt.Errorf("%w: lock %q: %s", store.ErrInvalid, h.k.Name, fmt.Sprintf(format, args...))
+		return fmt.Errorf("%w: lock %q: %s", store.ErrInvalid, h.k.Name(), fmt.Sprintf(format, args...))
 	}
 	several, once := o.Shared || o.Slots != 0 || o.Fair, o.Period != Period{}
 	switch {
@@ -145,7 +148,7 @@ func (h *Handle) choose(o *LockOptions, call method) error {
 	case o.Shared && o.Slots != 0:
 		return bad("Shared and Slots cannot be combined")
 	case o.Slots != 0 && lockrec.CheckSlots(o.Slots) != nil:
-		return fmt.Errorf("lock %q: %w", h.k.Name, lockrec.CheckSlots(o.Slots))
+		return fmt.Errorf("lock %q: %w", h.k.Name(), lockrec.CheckSlots(o.Slots))
 	case several && (o.Linger > 0 || set.MinInterval > 0):
 		return bad("Linger and Options.MinInterval cannot be combined with Shared, Slots or Fair")
 	case o.Linger < 0 || o.Linger > maxLinger || o.Linger%time.Millisecond != 0:
@@ -158,13 +161,14 @@ func (h *Handle) choose(o *LockOptions, call method) error {
 		return bad("Retries is %d, but Period is empty; only a job with a Period is tried again", o.Retries)
 	case o.Retries < 0 || o.Retries > MaxRetries:
 		return bad("Retries is %d; it can be from 0 to %d", o.Retries, MaxRetries)
-	case once:
+	}
+	var work holding.Job
+	if once {
 		if err := o.Period.check(); err != nil {
 			return err
 		}
-		h.job = &job{h: h, before: map[string]*Run{}}
-		h.k.Job = h.job
+		work = &job{h: h, before: map[string]*Run{}}
 	}
-	h.k.Opts = holding.Options{Shared: o.Shared, Slots: o.Slots, Fair: o.Fair, Linger: o.Linger}
+	h.k.Customize(holding.Options{Shared: o.Shared, Slots: o.Slots, Fair: o.Fair, Linger: o.Linger, Candidate: call == methodLead}, work)
 	return nil
 }

@@ -176,7 +176,7 @@ func (j *job) dueIn(s *cell.Seen, open bool) error {
 	if lockrec.Due(j.next, j.last, start, h.opts.Retries, open) {
 		return nil
 	}
-	ran := &AlreadyRanError{Name: h.k.Name, Token: s.Rec.Token, Last: *j.last}
+	ran := &AlreadyRanError{Name: h.k.Name(), Token: s.Rec.Token, Last: *j.last}
 	if ran.Last.Outcome == RunRunning {
 		ran.Last.Outcome = RunDied
 	}

@@ -60,7 +60,7 @@ func (g *Guard) Detach(ctx context.Context) (Ticket, error) {
 	if gr := g.b.Grant(); !gr.Halt(ErrDetached) {
 		return Ticket{}, gr.Cause()
 	}
-	return ticket.Detach(ctx, g.h.k, g.b.Grant())
+	return ticket.Detach(ctx, &g.h.k, g.b.Grant())
 }
 
 // Attach continues a lease that a process has detached. It reads the record and renews the lease,
@@ -84,7 +84,7 @@ func (c *Client) Attach(ctx context.Context, t Ticket) (*Guard, error) {
 	if err != nil {
 		return nil, err
 	}
-	return h.guard(ticket.Attach(ctx, c.k, h.k, t))
+	return h.guard(ticket.Attach(ctx, c.k, &h.k, t))
 }
 
 // RenewTicket renews the lease of a ticket for another TTL, in two requests, and returns the

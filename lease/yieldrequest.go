@@ -158,7 +158,7 @@ func (c *Client) answer(ctx context.Context, of *cell.Cell, asked YieldStatus, t
 			queue.PauseAfterError()
 		}
 		if queue.Await(ctx, w, of, c.k.Peers.Await); ctx.Err() != nil {
-			return asked, holding.Cancelled(ctx, of.Name, cmp.Or(err, error(c.lastHeld(of))))
+			return asked, holding.Cancelled(ctx, of.Name(), cmp.Or(err, error(c.lastHeld(of))))
 		}
 	}
 }
@@ -189,7 +189,7 @@ func (c *Client) isOver(ctx context.Context, of *cell.Cell, s *cell.Seen, asked 
 	living, heard := false, true
 	members := slices.DeleteFunc(slices.Clone(lockrec.Possessors(r)), func(m Member) bool { return !lockrec.IsFor(&asked.YieldRequest, m.Grant) })
 	for _, id := range lockrec.SessionsOf(members) {
-		dead, checked, err := c.hasChecked(ctx, id, of.Name, ttl, since)
+		dead, checked, err := c.hasChecked(ctx, id, of.Name(), ttl, since)
 		if err != nil {
 			return 0, err
 		}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -55,6 +56,20 @@ func SessionOf(grant string) string {
 		return ""
 	}
 	return session
+}
+
+// GrantID returns the id of a grant under a session.
+func GrantID(session string, counter uint64) string {
+	return session + "." + strconv.FormatUint(counter, 36)
+}
+
+// Counter returns the number in the id of a grant under the session; 0 if it is no such id.
+func Counter(session, grant string) uint64 {
+	n, err := strconv.ParseUint(strings.TrimPrefix(grant, session+"."), 36, 64)
+	if err != nil || GrantID(session, n) != grant {
+		return 0
+	}
+	return n
 }
 
 // alphanumeric reports whether s consists of ASCII digits and letters and is not empty. Capital

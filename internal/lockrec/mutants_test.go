@@ -11,8 +11,8 @@ import (
 func TestMutants(t *testing.T) {
 	mutanttest.Run(t, []mutanttest.Mutant{
 		{"a record is packed without its data", "packed.go",
-			"	return p, reflect.DeepEqual(p.Unpack(r.Name, r.Grant, r.Token), r)\n",
-			"	u := p.Unpack(r.Name, r.Grant, r.Token)\n	u.Data = r.Data\n	return p, reflect.DeepEqual(u, r)\n",
+			"	return packed, reflect.DeepEqual(Unpack(packed, pattern, r.Name, r.Grant, r.Token), r)\n",
+			"	u := Unpack(packed, pattern, r.Name, r.Grant, r.Token)\n	u.Data = r.Data\n	return packed, reflect.DeepEqual(u, r)\n",
 			"TestPack"},
 		{"members are left out like data", "record.go",
 			"		func() { r.Data = nil },\n",

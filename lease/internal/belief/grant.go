@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast/lease/internal/event"
 )
 
-// Owner is the handle of a grant. Its methods wait for nothing, except Depart.
+// Owner is the handle of a grant: the user of its cell. Its methods wait for nothing, except Depart.
 type Owner interface {
 	Ended(cause error)                // the grant has ended; called once
 	Renewed()                         // a renewal was applied
@@ -21,6 +21,7 @@ type Owner interface {
 	Wanted()                          // others want the lock
 	Released(g *Grant)                // the release of the grant is over
 	Remember(t *cell.Tries, g *Grant) // the outcome of a release under a session is not known
+	Session() *Grant                  // of the session that its locks are under; nil if they are plain
 
 	// Depart takes a grant that is one of several out of the record.
 	Depart(ctx context.Context, base *cell.Seen, grant string) error
@@ -28,50 +29,60 @@ type Owner interface {
 
 // Terms are what is fixed of a grant when it begins.
 type Terms struct {
-	Grant         string          // its id
-	Token         uint64          // its fencing token
-	Member        *lockrec.Member // what it holds, if it is one of several; nil for the only holder
-	Session       *Grant          // of the session that the lock is under; nil for a plain grant
-	Linger        time.Duration   // for how long it is kept without guards
-	Before        *lockrec.Run    // the run before that
-	Periodic      bool            // it is a run of a periodic job
-	WasLastHolder bool            // the grant before was of the same handle
+	Grant         string // its id
+	Token         uint64 // its fencing token
+	WasLastHolder bool   // the grant before was of the same handle
+	Special
+}
+
+// Special are the terms that few grants under a session have.
+type Special struct {
+	Member   *lockrec.Member // what it holds, if it is one of several; nil for the only holder
+	Linger   time.Duration   // for how long it is kept without guards
+	Before   *lockrec.Run    // the run before that
+	Periodic bool            // it is a run of a periodic job
 }
 
 // Grant is one period in which a handle holds its lock. The guards of the handle share it. The trust
 // in a grant under a session is that in the session's own grant.
+//
+// A program can hold many locks under one session. So a grant that is only held is small: all that it
+// needs to be renewed, to write or to end is in its activity.
 type Grant struct {
 	cell  *cell.Cell
-	space *cell.Space
-	owner Owner
-	terms Terms
+	token uint64
 
-	mu        sync.Mutex    // never held across I/O
-	sent      time.Duration // when the last write known to be applied was sent
-	guards    []*Guard
-	ended     error // why the grant ended; nil while the holder may believe in it
-	isCut     bool  // the grant writes no more
-	atRisk    bool
-	wanted    bool // others wait for it, so that it is not kept
-	releasing bool // every guard was released
-	detached  bool
-	taken     bool // another client may hold the lock
-	isOver    bool // the release is over
-
-	// The goroutine that has the turn to write the record alone changes the next three. It changes
-	// them under mu. So either the turn or mu is enough to read them.
-	firm   bool        // the record survives a power cut
-	tries  *cell.Tries // the record, and renewals over it, of unknown outcome; nil while it is packed
-	packed packed
-
-	rerunAllowed atomic.Bool // the next grant may follow at once; see AllowRerun
-	finishing    atomic.Bool // a release is under way
+	mu      sync.Mutex // never held across I/O
+	counter uint32     // of a packed grant: the number in its id
+	pattern uint8      // of its record; see pack
+	wasLast bool       // Terms.WasLastHolder
+	guard   *Guard     // the last that has joined, and through it the others
+	packed  string     // the record, while no tries are in the activity; see pack
 
 	*activity // changed once at most, under mu; see acts
 }
 
-// activity is what a grant needs that is renewed, writes, or is waited for.
+// activity is what a grant needs that is renewed, writes, or is waited for. The mutex of the grant
+// guards it.
 type activity struct {
+	Special
+	id        string        // of a grant without a counter
+	sent      time.Duration // when the last write known to be applied was sent
+	ended     error         // why the grant ended; nil while the holder may believe in it
+	isCut     bool          // the grant writes no more
+	atRisk    bool
+	wanted    bool // others wait for it, so that it is not kept
+	releasing bool // every guard was released
+	finishing bool // a release is under way
+	detached  bool
+	taken     bool // another client may hold the lock
+	isOver    bool // the release is over
+
+	// The goroutine that has the turn to write the record alone changes these two. It changes
+	// them under mu. So either the turn or mu is enough to read them.
+	firm  bool        // the record survives a power cut
+	tries *cell.Tries // the record, and renewals over it, of unknown outcome; nil while it is packed
+
 	idle        *time.Timer        // frees the idle grant, when no guard is left and the lock is kept; otherwise nil
 	unlisten    context.CancelFunc // ends the goroutine that watches the store, if there is one
 	request     *lockrec.Record    // the record with the request to yield that the holder has read; nil if none
@@ -81,11 +92,13 @@ type activity struct {
 	timer       *time.Timer        // reads the clocks
 	renewer     *time.Timer        // begins to renew; nil if the user does that
 	inFlight    context.CancelFunc // ends the write in flight
-	pattern     *lockrec.Record    // of a session: a record of one of its locks; see pack
 	renewals    sync.WaitGroup
 	result      error
 
-	ending atomic.Pointer[lockrec.Run] // the end of its run, as the release writes it; see SetRunResult
+	rerunAllowed bool         // the next grant may follow at once; see AllowRerun
+	ending       *lockrec.Run // the end of its run, as the release writes it; see SetRunResult
+
+	patterns atomic.Pointer[[]*lockrec.Record] // of a session: records of its locks; see pack
 
 	// Few grants are waited for, so that each of these is made when it is needed.
 	writes   chan struct{} // see turn
@@ -104,23 +117,30 @@ func (g *Grant) acts() {
 	}
 }
 
-// Begin begins the belief in the grant that is in the record of the state now. The trust counts from
-// the time sent. firm says whether that state survives a power cut.
-func Begin(ctx context.Context, c *cell.Cell, owner Owner, now *cell.Seen, sent time.Duration, firm bool, terms Terms) *Grant {
-	g := &Grant{cell: c, space: c.Space, owner: owner, terms: terms, sent: sent, firm: firm, activity: &noActivity}
-	if terms.Session != nil && !g.IsMember() {
-		g.pack(now)
+// owner is the handle of the grant.
+func (g *Grant) owner() Owner { return g.cell.User.(Owner) }
+
+// session is the grant of the session that the lock is under; nil for a plain grant.
+func (g *Grant) session() *Grant { return g.owner().Session() }
+
+// Begin begins the belief in the grant that is in the record of the state now. The user of the cell
+// is its owner. The trust counts from the time sent. firm says whether that state survives a power
+// cut.
+func Begin(ctx context.Context, c *cell.Cell, now *cell.Seen, sent time.Duration, firm bool, terms Terms) *Grant {
+	g := &Grant{cell: c, token: terms.Token, wasLast: terms.WasLastHolder, activity: &noActivity}
+	s := g.session()
+	if s != nil && terms.Special == (Special{}) && g.pack(s, now, terms.Grant) {
 		return g // the session renews, and watches the time
-	}
-	g.tries = c.Over(now)
-	if terms.Session != nil {
-		return g
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.acts()
-	g.timer = time.AfterFunc(g.space.Set.ClockCheckInterval(), g.tick)
-	if !g.space.Set.ManualRenewal {
+	g.Special, g.id, g.sent, g.firm, g.tries = terms.Special, terms.Grant, sent, firm, c.Over(now)
+	if s != nil {
+		return g
+	}
+	g.timer = time.AfterFunc(c.Space.Set.ClockCheckInterval(), g.tick)
+	if !c.Space.Set.ManualRenewal {
 		values := cell.WithoutEnd(ctx)
 		g.renewals.Add(1)
 		g.renewer = time.AfterFunc(g.renewalDelay(sent), func() { g.renewAll(values) })
@@ -134,13 +154,13 @@ func (g *Grant) tick() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.ended == nil {
-		g.timer.Reset(max(time.Millisecond, min(g.space.Set.ClockCheckInterval(), left)))
+		g.timer.Reset(max(time.Millisecond, min(g.cell.Space.Set.ClockCheckInterval(), left)))
 	}
 }
 
 // Check ends the grant if its time is over, and returns the trust that is left.
 func (g *Grant) Check() time.Duration {
-	if s := g.terms.Session; s != nil {
+	if s := g.session(); s != nil {
 		left := s.Check()
 		if left <= 0 {
 			g.Follow(s.Cause())
@@ -150,13 +170,13 @@ func (g *Grant) Check() time.Duration {
 		}
 		return left
 	}
-	set := g.space.Set
+	set := g.cell.Space.Set
 	g.mu.Lock()
 	if g.ended != nil {
 		g.mu.Unlock()
 		return 0
 	}
-	now := g.space.Clock.SinceStart()
+	now := g.cell.Space.Clock.SinceStart()
 	left := g.sent + set.Trust() - now
 	if left <= 0 {
 		problem := g.problem
@@ -182,31 +202,31 @@ func (g *Grant) lose(lost *LostError) {
 	if g.isIdle() {
 		e.Kind = event.Released // the grant was idle: no guard loses it
 	}
-	lost.Name, lost.Session, lost.Token = e.Name, e.Session, g.terms.Token
+	lost.Name, lost.Session, lost.Token = e.Name, e.Session, g.token
 	if g.Halt(lost) {
-		e.Token, e.Err = g.terms.Token, lost
-		g.space.Emit(e)
+		e.Token, e.Err = g.token, lost
+		g.cell.Space.Emit(e)
 	}
 }
 
 // Emit sends an event of the grant.
 func (g *Grant) Emit(kind event.Kind, err error) {
-	if len(g.space.Events) == 0 {
+	if len(g.cell.Space.Events) == 0 {
 		return // it saves the readings of the clocks
 	}
 	e := g.event(kind)
-	e.Token, e.Err = g.terms.Token, err
+	e.Token, e.Err = g.token, err
 	if kind != event.Released {
 		e.Deadline = g.Deadline()
 	}
-	g.space.Emit(e)
+	g.cell.Space.Emit(e)
 }
 
 // event returns an event of the lock, or of the session.
 func (g *Grant) event(kind event.Kind) event.Event {
 	session := ""
-	if s := g.terms.Session; s != nil {
-		session = s.cell.Name
+	if s := g.session(); s != nil {
+		session = s.cell.Name()
 	}
 	return g.cell.Event(kind, session)
 }
@@ -219,10 +239,11 @@ func (g *Grant) Halt(cause error) bool {
 		g.mu.Unlock()
 		return false
 	}
+	g.acts()
 	g.ended = cause
 	g.detached = cause == ErrDetached
 	g.taken = mayBeTaken(cause)
-	for _, guard := range g.guards {
+	for guard := g.guard; guard != nil; guard = guard.next {
 		guard.end(cause)
 	}
 	if g.timer != nil {
@@ -239,10 +260,10 @@ func (g *Grant) Halt(cause error) bool {
 		g.unlisten()
 	}
 	g.mu.Unlock()
-	if s := g.terms.Session; idle && (s == nil || s.Cause() == nil) { // no guard is left whose release would free the lock
+	if s := g.session(); idle && (s == nil || s.Cause() == nil) { // no guard is left whose release would free the lock
 		go func() { _ = g.Release(context.Background(), cause) }()
 	}
-	g.owner.Ended(cause)
+	g.owner().Ended(cause)
 	return true
 }
 
@@ -297,20 +318,33 @@ func (g *Grant) IsDetached() bool {
 
 // Slot returns the number of the slot of a semaphore that the grant holds; 0 if the lock is none.
 func (g *Grant) Slot() int {
-	if !g.IsMember() {
-		return 0
+	if m := g.special().Member; m != nil {
+		return m.Slot
 	}
-	return g.terms.Member.Slot
+	return 0
+}
+
+// special returns the special terms of the grant.
+func (g *Grant) special() Special {
+	if g.counter != 0 {
+		return Special{}
+	}
+	return g.Special // the activity is the grant's own from the beginning
 }
 
 // ID returns the id of the grant.
-func (g *Grant) ID() string { return g.terms.Grant }
+func (g *Grant) ID() string {
+	if g.counter != 0 {
+		return lockrec.GrantID(g.session().cell.Name(), uint64(g.counter))
+	}
+	return g.id // the activity is the grant's own from the beginning
+}
 
 // Token returns the fencing token of the grant.
-func (g *Grant) Token() uint64 { return g.terms.Token }
+func (g *Grant) Token() uint64 { return g.token }
 
 // Name returns the name of the lock.
-func (g *Grant) Name() string { return g.cell.Name }
+func (g *Grant) Name() string { return g.cell.Name() }
 
 // Record returns the record of the grant as its holder knows it.
 func (g *Grant) Record() *lockrec.Record {
@@ -322,13 +356,13 @@ func (g *Grant) Record() *lockrec.Record {
 // GraceRemaining returns how much of the grace is left; see lease.Guard.GraceRemaining.
 func (g *Grant) GraceRemaining() time.Duration {
 	g.Check()
-	now, sent := g.space.Clock.SinceStart(), g.lastSent()
+	now, sent := g.cell.Space.Clock.SinceStart(), g.lastSent()
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.taken {
 		return 0
 	}
-	set := g.space.Set
+	set := g.cell.Space.Set
 	return max(0, min(set.Grace, sent+set.TTL-set.Margin-now))
 }
 
@@ -336,13 +370,13 @@ func (g *Grant) GraceRemaining() time.Duration {
 // grant that was lost while its guards still exist may have work that is stopping: then OwnOver
 // returns how long the lease would have lasted.
 func (g *Grant) OwnOver() (over bool, wait time.Duration) {
-	now, sent := g.space.Clock.SinceStart(), g.lastSent()
+	now, sent := g.cell.Space.Clock.SinceStart(), g.lastSent()
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.ended == nil || g.detached {
 		return false, 0 // attempts join a live grant; and a detached one continues in a ticket
 	}
-	left := sent + g.space.Set.TTL - now
+	left := sent + g.cell.Space.Set.TTL - now
 	return g.releasing || left <= 0, max(left, 0)
 }
 
@@ -381,7 +415,7 @@ func (g *Grant) standing() *cell.Seen {
 	turn := g.turn()
 	turn <- struct{}{}
 	defer func() { <-turn }()
-	return &cell.Seen{Version: g.tries.Base, Rec: g.tries.Rec, At: g.space.Clock.Monotonic(), Age: -1}
+	return &cell.Seen{Version: g.tries.Base, Rec: g.tries.Rec, At: g.cell.Space.Clock.Monotonic(), Age: -1}
 }
 
 func (g *Grant) fail(err error) {
@@ -393,14 +427,14 @@ func (g *Grant) fail(err error) {
 
 // Deadline is the end of trust by the wall clock.
 func (g *Grant) Deadline() time.Time {
-	now := g.space.Clock.SinceStart()
-	return g.space.Clock.Wall().Add(g.lastSent() + g.space.Set.Trust() - now)
+	now := g.cell.Space.Clock.SinceStart()
+	return g.cell.Space.Clock.Wall().Add(g.lastSent() + g.cell.Space.Set.Trust() - now)
 }
 
 // lastSent is when the write was sent from which the trust counts. For a lock under a session that
 // is the last renewal of the session.
 func (g *Grant) lastSent() time.Duration {
-	if s := g.terms.Session; s != nil {
+	if s := g.session(); s != nil {
 		g = s
 	}
 	g.mu.Lock()

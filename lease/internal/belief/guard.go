@@ -2,7 +2,6 @@ package belief
 
 import (
 	"context"
-	"slices"
 
 	"github.com/holdfast-go/holdfast/lease/internal/cell"
 )
@@ -10,15 +9,37 @@ import (
 // Guard is one user of a grant. The grant lasts until the last of its guards is released. The mutex
 // of the grant guards it.
 type Guard struct {
-	g *Grant
+	g    *Grant
+	next *Guard // of the same grant
 
-	ctx    context.Context         // its values are the guard's; with cancel it is the guard's own
-	cancel context.CancelCauseFunc // nil until the context is needed
-	cause  error                   // why the guard has ended, nil until it has
+	ctx context.Context // its values are the guard's; with own.cancel it is the guard's own
+	own *guardState     // nil until the guard has ended, or its context is needed
 
 	wasLastHolder bool // no other handle has held the lock since the guard before
 	released      bool
 	last          bool // it was the last guard of the grant that was released
+}
+
+// guardState is what most guards do not have that are only held.
+type guardState struct {
+	cancel context.CancelCauseFunc // nil until the context is needed
+	cause  error                   // why the guard has ended, nil until it has
+}
+
+// state returns the state of the guard, which may be changed. The caller holds the mutex of the grant.
+func (g *Guard) state() *guardState {
+	if g.own == nil {
+		g.own = &guardState{}
+	}
+	return g.own
+}
+
+// why is why the guard has ended; nil until it has. The caller holds the mutex of the grant.
+func (g *Guard) why() error {
+	if g.own == nil {
+		return nil
+	}
+	return g.own.cause
 }
 
 // Join makes guard one of the grant, with the values of ctx. It returns false if the grant is over.
@@ -28,8 +49,8 @@ func (g *Grant) Join(ctx context.Context, guard *Guard) bool {
 	if g.ended != nil || g.releasing {
 		return false
 	}
-	*guard = Guard{g: g, ctx: cell.Unbound(ctx), wasLastHolder: g.endIdle() || g.terms.WasLastHolder}
-	g.guards = append(g.guards, guard)
+	*guard = Guard{g: g, next: g.guard, ctx: cell.Unbound(ctx), wasLastHolder: g.endIdle() || g.wasLast}
+	g.guard = guard
 	return true
 }
 
@@ -44,10 +65,10 @@ func (g *Guard) Context() context.Context {
 	g.g.Check()
 	g.g.mu.Lock()
 	defer g.g.mu.Unlock()
-	if g.cancel == nil {
+	if own := g.state(); own.cancel == nil {
 		inner, cancel := context.WithCancelCause(context.WithoutCancel(g.ctx))
-		if g.ctx, g.cancel = (guardContext{inner, g}), cancel; g.cause != nil {
-			cancel(g.cause)
+		if g.ctx, own.cancel = (guardContext{inner, g}), cancel; own.cause != nil {
+			cancel(own.cause)
 		}
 	}
 	return g.ctx
@@ -55,12 +76,13 @@ func (g *Guard) Context() context.Context {
 
 // end ends the guard. The caller holds the mutex of the grant.
 func (g *Guard) end(cause error) {
-	if g.cause != nil {
+	own := g.state()
+	if own.cause != nil {
 		return
 	}
-	g.cause = cause
-	if g.cancel != nil {
-		g.cancel(cause)
+	own.cause = cause
+	if own.cancel != nil {
+		own.cancel(cause)
 	}
 }
 
@@ -69,25 +91,28 @@ func (g *Guard) Err() error {
 	g.g.Check()
 	g.g.mu.Lock()
 	defer g.g.mu.Unlock()
-	return g.cause
+	return g.why()
 }
 
 // Release ends the guard, and the grant if no other guard is left and the grant is not kept.
 func (g *Guard) Release(ctx context.Context) error {
 	g.g.Check()
 	gr := g.g
-	most := gr.terms.Linger
+	most := gr.special().Linger
 	gr.mu.Lock()
 	if most > 0 && gr.known().Rec.Linger == 0 { // it was handed over: others do not know that asking pays
 		most = 0
 	}
 	if !g.released {
 		g.end(ErrReleased)
-		gr.guards = slices.DeleteFunc(gr.guards, func(other *Guard) bool { return other == g })
-		g.released, g.last = true, len(gr.guards) == 0 && !gr.becomeIdle(most)
-		gr.releasing = gr.releasing || g.last
+		gr.drop(g)
+		g.released, g.last = true, gr.guard == nil && !gr.becomeIdle(most)
+		if g.last {
+			gr.acts()
+			gr.releasing = true
+		}
 	}
-	last, cause := g.last, g.cause
+	last, cause := g.last, g.why()
 	gr.mu.Unlock()
 	if last {
 		return gr.Release(ctx, ErrReleased)
@@ -96,6 +121,16 @@ func (g *Guard) Release(ctx context.Context) error {
 		return lost
 	}
 	return nil
+}
+
+// drop takes a guard from those of the grant. The caller holds g.mu.
+func (g *Grant) drop(guard *Guard) {
+	for at := &g.guard; *at != nil; at = &(*at).next {
+		if *at == guard {
+			*at = guard.next
+			return
+		}
+	}
 }
 
 // guardContext is a context that reads the clocks each time it is queried. A process may be stopped

@@ -15,13 +15,13 @@ import (
 // becomeIdle makes a grant without guards idle for that time, and reports whether it did. It does
 // not if the grant is over, or if others want the lock. The caller holds g.mu.
 func (g *Grant) becomeIdle(most time.Duration) bool {
-	if most <= 0 || g.ended != nil || g.releasing || g.wanted || g.space.Life.Err() != nil {
+	if most <= 0 || g.ended != nil || g.releasing || g.wanted || g.cell.Space.Life.Err() != nil {
 		return false
 	}
 	if g.acts(); g.idle == nil {
 		g.idle = time.AfterFunc(most, g.freeIdle)
 	}
-	if g.space.Watches() && g.unlisten == nil {
+	if g.cell.Space.Watches() && g.unlisten == nil {
 		var ctx context.Context
 		ctx, g.unlisten = context.WithCancel(context.Background())
 		g.renewals.Go(func() { g.listen(ctx) })
@@ -48,8 +48,9 @@ func (g *Grant) isIdle() bool {
 // Want notes that others want the lock. The lock is freed now if the grant is idle, else with its
 // last guard. want waits for nothing.
 func (g *Grant) Want() {
-	g.owner.Wanted()
+	g.owner().Wanted()
 	g.mu.Lock()
+	g.acts()
 	g.wanted = true
 	g.mu.Unlock()
 	g.freeIdle()
@@ -59,7 +60,9 @@ func (g *Grant) Want() {
 func (g *Grant) freeIdle() {
 	g.mu.Lock()
 	idle := g.ended == nil && !g.releasing && g.endIdle()
-	g.releasing = g.releasing || idle
+	if idle {
+		g.releasing = true
+	}
 	g.mu.Unlock()
 	if idle {
 		go func() { _ = g.Release(context.Background(), ErrReleased) }() // an event carries its error
@@ -68,11 +71,11 @@ func (g *Grant) freeIdle() {
 
 // listen reads a request to yield as soon as the store reports the change.
 func (g *Grant) listen(ctx context.Context) {
-	for pause := g.space.Backoff(g.space.Set.MinPoll, g.space.Set.MaxPoll); ctx.Err() == nil; {
+	for pause := g.cell.Space.Backoff(g.cell.Space.Set.MinPoll, g.cell.Space.Set.MaxPoll); ctx.Err() == nil; {
 		g.mu.Lock()
 		version := g.known().Base
 		g.mu.Unlock()
-		if g.space.Watcher.Watch(ctx, g.cell.Key, version) == nil {
+		if g.cell.Space.Watcher.Watch(ctx, g.cell.Key, version) == nil {
 			_ = g.checkRecord(ctx, version)
 		}
 		if g.standsAt(version) { // the watcher failed, or returned without a change

@@ -1,30 +1,42 @@
 package belief
 
 import (
+	"math"
+	"slices"
+
 	"github.com/holdfast-go/holdfast/internal/lockrec"
 	"github.com/holdfast-go/holdfast/lease/internal/cell"
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// packed is the record of a grant under a session in little memory. A program can hold many locks under
-// one session, and their records differ in little.
-type packed struct {
-	version store.Version
-	rec     lockrec.Packed
-}
+// maxPatterns bounds the records of a session's locks from which those of others may differ in little.
+const maxPatterns = math.MaxUint8
 
-// pack keeps the state now, packed if it differs little from that of another lock of the session.
-func (g *Grant) pack(now *cell.Seen) {
-	s := g.terms.Session
+// pack keeps the state now, of the grant with that id under the session s, in little memory. It
+// reports whether that was possible: the record differs in little from that of an earlier lock of
+// the session.
+func (g *Grant) pack(s *Grant, now *cell.Seen, id string) bool {
+	counter := lockrec.Counter(s.cell.Name(), id)
+	if counter == 0 || counter > math.MaxUint32 {
+		return false
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.pattern != nil {
-		if rec, ok := lockrec.Pack(now.Rec, s.pattern); ok {
-			g.packed = packed{now.Version, rec}
-			return
+	var patterns []*lockrec.Record
+	if all := s.patterns.Load(); all != nil {
+		patterns = *all
+	}
+	if n := len(patterns); n > 0 {
+		if rec, ok := lockrec.Pack(now.Rec, patterns[n-1]); ok {
+			g.counter, g.pattern, g.packed = uint32(counter), uint8(n-1), rec+string(now.Version)
+			return true
 		}
 	}
-	s.pattern, g.tries = now.Rec, g.cell.Over(now)
+	if len(patterns) < maxPatterns {
+		patterns = append(slices.Clip(patterns), now.Rec)
+		s.patterns.Store(&patterns)
+	}
+	return false
 }
 
 // IsPacked reports whether the grant keeps its record packed.
@@ -39,5 +51,7 @@ func (g *Grant) known() *cell.Tries {
 	if g.tries != nil {
 		return g.tries
 	}
-	return g.cell.Over(&cell.Seen{Version: g.packed.version, Rec: g.packed.rec.Unpack(g.cell.Name, g.terms.Grant, g.terms.Token)})
+	pattern := (*g.session().patterns.Load())[g.pattern]
+	rec := lockrec.Unpack(g.packed[:lockrec.PackedSize], pattern, g.cell.Name(), g.ID(), g.token)
+	return g.cell.Over(&cell.Seen{Version: store.Version(g.packed[lockrec.PackedSize:]), Rec: rec})
 }

@@ -26,14 +26,24 @@ func (g *Grant) Release(ctx context.Context, reason error) error {
 // ReleaseFirst is release, but it does not wait if another goroutine has begun the release, and
 // reports which of the two began it.
 func (g *Grant) ReleaseFirst(ctx context.Context, reason error) (first bool) {
-	if !g.finishing.CompareAndSwap(false, true) {
+	if !g.beginsFinish() {
 		return false
 	}
-	result := g.finish(ctx, reason) // it replaces the activity that the result is kept in
+	result := g.finish(ctx, reason)
 	g.result = result
-	g.owner.Released(g)
+	g.owner().Released(g)
 	g.endRelease()
 	return true
+}
+
+// beginsFinish reports whether no other goroutine has begun the release.
+func (g *Grant) beginsFinish() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.acts()
+	began := g.finishing
+	g.finishing = true
+	return !began
 }
 
 func (g *Grant) finish(ctx context.Context, reason error) error {
@@ -43,7 +53,7 @@ func (g *Grant) finish(ctx context.Context, reason error) error {
 	g.mu.Unlock()
 	g.Check()
 	g.Halt(reason)
-	ctx, cancel := g.space.Ending(ctx)
+	ctx, cancel := g.cell.Space.Ending(ctx)
 	defer cancel()
 	g.drain(ctx)
 	switch cause := g.Cause(); {
@@ -58,7 +68,7 @@ func (g *Grant) finish(ctx context.Context, reason error) error {
 		return nil // the lease continues in a ticket
 	}
 	err := g.free(ctx)
-	if s := g.terms.Session; err != nil && s != nil && s.isReleased() {
+	if s := g.session(); err != nil && s != nil && s.isReleased() {
 		err = nil // the lock is free in any case
 	}
 	g.Emit(event.Released, err)
@@ -92,7 +102,7 @@ func (g *Grant) Abandon(ctx context.Context) *cell.Seen {
 // Discard ends a grant that was never handed out, and frees the lock.
 func (g *Grant) Discard(ctx context.Context, cause error) error {
 	g.Halt(cause)
-	ctx, cancel := g.space.Ending(ctx)
+	ctx, cancel := g.cell.Space.Ending(ctx)
 	defer cancel()
 	g.drain(context.WithoutCancel(ctx))
 	return g.free(ctx)
@@ -109,9 +119,9 @@ type Detached struct {
 
 // Finish waits for the writes of a grant that was halted, and leaves the lock as it is.
 func (g *Grant) Finish(ctx context.Context) {
-	if g.finishing.CompareAndSwap(false, true) {
+	if g.beginsFinish() {
 		g.drain(context.WithoutCancel(ctx))
-		g.owner.Released(g)
+		g.owner().Released(g)
 		g.endRelease()
 	}
 	<-g.over()
@@ -129,9 +139,9 @@ func (g *Grant) Detach(ctx context.Context) (d Detached, done func()) {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	d.Base = &cell.Seen{Version: g.tries.Base, Rec: g.tries.Rec, At: g.space.Clock.Monotonic(), Age: -1}
+	d.Base = &cell.Seen{Version: g.tries.Base, Rec: g.tries.Rec, At: g.cell.Space.Clock.Monotonic(), Age: -1}
 	d.Sent, d.Open = g.sent, g.tries.Open()
-	d.Settled = g.firm && len(d.Open) == 0 || g.space.Set.Traits.Delayed()
+	d.Settled = g.firm && len(d.Open) == 0 || g.cell.Space.Set.Traits.Delayed()
 	return d, done
 }
 
@@ -167,7 +177,7 @@ func (g *Grant) drain(ctx context.Context) {
 	cut := g.isCut
 	g.mu.Unlock()
 	if !cut {
-		timer := time.AfterFunc(g.space.Set.DrainTime(), g.cut)
+		timer := time.AfterFunc(g.cell.Space.Set.DrainTime(), g.cut)
 		defer timer.Stop()
 		defer context.AfterFunc(ctx, g.cut)()
 	}
@@ -185,22 +195,22 @@ func (g *Grant) free(ctx context.Context) error {
 	turn := g.turn()
 	turn <- struct{}{} // drain has cancelled every other writer, so that this wait is short
 	defer func() { <-turn }()
-	now := g.space.Clock.SinceStart()
-	left := func() time.Duration { return g.lastSent() + g.space.Set.TTL - g.space.Set.Margin - now }
+	now := g.cell.Space.Clock.SinceStart()
+	left := func() time.Duration { return g.lastSent() + g.cell.Space.Set.TTL - g.cell.Space.Set.Margin - now }
 	if d, ok := ctx.Deadline(); !ok || time.Until(d) > left() {
 		bound, cancel := context.WithTimeoutCause(ctx, left(), errOver)
 		defer cancel()
 		ctx = bound
 	}
 	if g.IsMember() {
-		return g.owner.Depart(ctx, &cell.Seen{Version: g.tries.Base, Rec: g.tries.Rec}, g.terms.Grant)
+		return g.owner().Depart(ctx, &cell.Seen{Version: g.tries.Base, Rec: g.tries.Rec}, g.ID())
 	}
 	t := g.tries.Again()
 	var last error
-	for pause := g.space.ResolveBackoff(); ; now = g.space.Clock.SinceStart() {
+	for pause := g.cell.Space.ResolveBackoff(); ; now = g.cell.Space.Clock.SinceStart() {
 		if ctx.Err() != nil || left() <= 0 {
 			g.leave(t)
-			return fmt.Errorf("release of lock %q: %w (the lease expires in at most %v): %w", g.cell.Name, cell.ErrUnresolved, g.space.Set.Expiry(g.tries.Rec.TTL), errors.Join(last, cmp.Or(context.Cause(ctx), errOver)))
+			return fmt.Errorf("release of lock %q: %w (the lease expires in at most %v): %w", g.cell.Name(), cell.ErrUnresolved, g.cell.Space.Set.Expiry(g.tries.Rec.TTL), errors.Join(last, cmp.Or(context.Cause(ctx), errOver)))
 		}
 		base, err := g.cell.WithHighestMark(ctx, g.tries.Rec)
 		if err != nil {
@@ -232,11 +242,13 @@ func (g *Grant) free(ctx context.Context) error {
 
 // Freeing returns the record that frees the lock in the state r. The caller adds a nonce.
 func (g *Grant) Freeing(r *lockrec.Record) lockrec.Record {
+	g.mu.Lock()
+	defer g.mu.Unlock()
 	rec := *r
-	if g.rerunAllowed.Load() {
+	if g.rerunAllowed {
 		rec.NotBefore = time.Time{}
 	}
-	rec = lockrec.Freed(&rec, g.space.Clock.Wall())
+	rec = lockrec.Freed(&rec, g.cell.Space.Clock.Wall())
 	g.endRun(&rec)
 	return rec
 }
@@ -244,8 +256,8 @@ func (g *Grant) Freeing(r *lockrec.Record) lockrec.Record {
 // leave hands a release of unknown outcome to the session. Otherwise the lock would stay taken for
 // as long as the session lives.
 func (g *Grant) leave(t *cell.Tries) {
-	if g.terms.Session != nil {
-		g.owner.Remember(t, g)
+	if g.session() != nil {
+		g.owner().Remember(t, g)
 	}
 }
 
@@ -255,7 +267,7 @@ var errOver = errors.New("the lease has expired")
 // freed evaluates the state after a try to release, and reports whether the release is finished.
 func (g *Grant) freed(f cell.Finding) (over bool, _ error) {
 	now := f.Now
-	ours := now.Rec != nil && now.Rec.Grant == g.terms.Grant
+	ours := now.Rec != nil && now.Rec.Grant == g.ID()
 	switch {
 	case f.Resolution == store.ResolutionPending:
 		return false, nil
@@ -264,9 +276,9 @@ func (g *Grant) freed(f cell.Finding) (over bool, _ error) {
 		return true, nil
 	case f.Resolution == store.ResolutionApplied:
 		g.cell.Note(now)
-		return true, &LostError{Name: g.cell.Name, Token: g.terms.Token, Reason: ErrBroken}
+		return true, &LostError{Name: g.cell.Name(), Token: g.token, Reason: ErrBroken}
 	case f.OtherWrite, ours && now.Rec.State == lockrec.Held && g.tries.Resolve(now, store.ResolveResult{}).Resolution == store.ResolutionApplied, ours && now.Rec.State == lockrec.Broken,
-		ours && now.Rec.State == lockrec.Held && g.terms.Session != nil:
+		ours && now.Rec.State == lockrec.Held && g.session() != nil:
 		// Others requested to yield, a renewal was applied late, or the lock was broken. Or the
 		// record was restored or changed by hand: then it would stay for as long as the session
 		// lives, since only the session writes this grant. Free that state.
@@ -277,8 +289,8 @@ func (g *Grant) freed(f cell.Finding) (over bool, _ error) {
 	if f.Resolution != store.ResolutionNotApplied {
 		return true, nil // as far as can be known, it was applied and another grant followed
 	}
-	reason := cmp.Or(lockrec.Loss(now.Rec, g.terms.Grant), ErrTakenOver)
-	lost := &LostError{Name: g.cell.Name, Token: g.terms.Token, Reason: reason}
+	reason := cmp.Or(lockrec.Loss(now.Rec, g.ID()), ErrTakenOver)
+	lost := &LostError{Name: g.cell.Name(), Token: g.token, Reason: reason}
 	if reason == ErrTakenOver {
 		lost.NewHolder = now.Rec.Holder
 	}

@@ -16,17 +16,17 @@ import (
 
 // renewalDelay returns the time until a renewal is due after a write that was sent at that time.
 func (g *Grant) renewalDelay(sent time.Duration) time.Duration {
-	due := sent + g.space.Set.RenewInterval
-	stray := time.Duration((2*g.space.Random() - 1) * cell.RenewalJitter * float64(g.space.Set.RenewInterval))
-	return max(1, due+stray-g.space.Clock.SinceStart())
+	due := sent + g.cell.Space.Set.RenewInterval
+	stray := time.Duration((2*g.cell.Space.Random() - 1) * cell.RenewalJitter * float64(g.cell.Space.Set.RenewInterval))
+	return max(1, due+stray-g.cell.Space.Clock.SinceStart())
 }
 
 // renewAll renews the lease, the first time at once, until the grant ends. It continues after every
 // error.
 func (g *Grant) renewAll(ctx context.Context) {
 	defer g.renewals.Done()
-	set, stop := g.space.Set, g.stop()
-	pause := g.space.Backoff(min(set.MinPoll, set.RenewInterval/4), min(set.RenewInterval/2, cell.MaxCall))
+	set, stop := g.cell.Space.Set, g.stop()
+	pause := g.cell.Space.Backoff(min(set.MinPoll, set.RenewInterval/4), min(set.RenewInterval/2, cell.MaxCall))
 	for g.Check() > 0 {
 		var wait time.Duration
 		if err := g.Renew(ctx, false, nil); err == nil {
@@ -88,8 +88,8 @@ func (g *Grant) Renew(ctx context.Context, firm bool, change func(*lockrec.Recor
 	if left <= 0 {
 		return g.Cause()
 	}
-	r := &renewal{g: g, change: change, put: g.space.Store.Put, firm: true, stop: stop, replies: make(chan *reply, maxTries+maxReads)}
-	if volatile := g.space.Unsynced; volatile != nil && !firm {
+	r := &renewal{g: g, change: change, put: g.cell.Space.Store.Put, firm: true, stop: stop, replies: make(chan *reply, maxTries+maxReads)}
+	if volatile := g.cell.Space.Unsynced; volatile != nil && !firm {
 		r.put, r.firm = volatile.PutUnsynced, false
 	}
 	defer func() {
@@ -122,7 +122,7 @@ func (g *Grant) Renew(ctx context.Context, firm bool, change func(*lockrec.Recor
 	if over, err := r.answered(ctx, first); over {
 		return err
 	}
-	return r.await(ctx, delay-(g.space.Clock.SinceStart()-first.at))
+	return r.await(ctx, delay-(g.cell.Space.Clock.SinceStart()-first.at))
 }
 
 // await uses the replies until the renewal is over, and returns its result. It sends another write
@@ -190,7 +190,7 @@ func (r *renewal) write(ctx context.Context) error {
 // next notes a write over the base of the grant, and returns the function that sends it.
 func (r *renewal) next(ctx context.Context) (send func() *reply, err error) {
 	g := r.g
-	rec := lockrec.Renewed(g.tries.Rec, g.space.Clock.Wall())
+	rec := lockrec.Renewed(g.tries.Rec, g.cell.Space.Clock.Wall())
 	rec.Nonce = rand.Text()
 	if r.change != nil {
 		if err := r.change(&rec); err != nil {
@@ -202,7 +202,7 @@ func (r *renewal) next(ctx context.Context) (send func() *reply, err error) {
 		return nil, err
 	}
 	r.writing++
-	at, t := g.space.Clock.SinceStart(), g.tries
+	at, t := g.cell.Space.Clock.SinceStart(), g.tries
 	// Before the write is sent: a ticket that is made while the write hangs names it as pending.
 	g.mu.Lock()
 	t.Add(&rec, at)
@@ -280,12 +280,12 @@ func (r *renewal) judge(ctx context.Context, now *cell.Seen, found store.Resolve
 // not. Otherwise the renewal would find such a write only by a conflict, too late for another
 // write.
 func (g *Grant) peekForOtherWrites(ctx context.Context, left time.Duration) {
-	if !g.space.Set.Traits.Delayed() {
+	if !g.cell.Space.Set.Traits.Delayed() {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, min(left/20, time.Second))
 	defer cancel()
-	value, version, err := store.GetUncommitted(ctx, g.space.Store, g.cell.Key)
+	value, version, err := store.GetUncommitted(ctx, g.cell.Space.Store, g.cell.Key)
 	if now, err := g.cell.DecodeEntry(time.Time{}, store.Entry{Value: value, Version: version}, err); err == nil && lockrec.OnlyOthersWrote(now.Rec, g.tries.Rec) {
 		g.noteRecord(now)
 	}
@@ -293,7 +293,7 @@ func (g *Grant) peekForOtherWrites(ctx context.Context, left time.Duration) {
 
 // hedgeDelay is how long a request of a renewal is waited for before another is sent.
 func (g *Grant) hedgeDelay(left time.Duration) time.Duration {
-	return max(min(left/3, cell.MaxCall), g.space.Set.WriteTime(), time.Millisecond)
+	return max(min(left/3, cell.MaxCall), g.cell.Space.Set.WriteTime(), time.Millisecond)
 }
 
 // renewed notes a write that is known to be applied and was sent at the time at. If the lease is
@@ -307,10 +307,10 @@ func (g *Grant) renewed(version store.Version, rec *lockrec.Record, at time.Dura
 	if g.Check() <= 0 {
 		return g.Cause()
 	}
-	if g.terms.Session == nil { // otherwise only the data of the lock changed
+	if g.session() == nil { // otherwise only the data of the lock changed
 		g.Emit(event.Renewed, nil)
 	}
-	g.owner.Renewed()
+	g.owner().Renewed()
 	g.Acknowledge(rec)
 	return nil
 }
@@ -337,12 +337,12 @@ func (g *Grant) found(now *cell.Seen, found store.ResolveResult) (over bool, _ e
 		return g.foundMember(now)
 	}
 	f := g.tries.Resolve(now, found)
-	lost := &LostError{Reason: lockrec.Loss(now.Rec, g.terms.Grant)}
+	lost := &LostError{Reason: lockrec.Loss(now.Rec, g.ID())}
 	switch {
 	case f.Resolution == store.ResolutionPending:
 		return false, nil // to be sent again over the same state
 	case lost.Reason == ErrBroken:
-		if lost.now = now.Rec.Immediate; now.Rec.Grant == g.terms.Grant {
+		if lost.now = now.Rec.Immediate; now.Rec.Grant == g.ID() {
 			g.noteRecord(now) // the state that a release frees
 		}
 	case lost.Reason == ErrTakenOver:
@@ -351,7 +351,7 @@ func (g *Grant) found(now *cell.Seen, found store.ResolveResult) (over bool, _ e
 	case f.OtherWrite:
 		g.noteRecord(now)
 		return false, nil
-	case g.space.Set.Traits.Delayed():
+	case g.cell.Space.Set.Traits.Delayed():
 		return false, nil // never adopted: the outcome stays unknown until the deadline
 	case f.Resolution == store.ResolutionApplied:
 		return true, g.renewed(now.Version, now.Rec, f.Try.At, f.Durable)
@@ -365,7 +365,7 @@ func (g *Grant) found(now *cell.Seen, found store.ResolveResult) (over bool, _ e
 // IsMember reports whether the grant is one of several that can hold the lock: a reader's, or one
 // of a slot. Its release changes a record that others write, too.
 func (g *Grant) IsMember() bool {
-	return g.terms.Member != nil
+	return g.special().Member != nil
 }
 
 // foundMember is found for a grant that is a member.
@@ -376,7 +376,7 @@ func (g *Grant) foundMember(now *cell.Seen) (over bool, _ error) {
 		lost.Reason = ErrRemoved
 	case now.Rec.State == lockrec.Broken:
 		lost.Reason = ErrBroken
-	case now.Names(g.terms.Grant):
+	case now.Names(g.ID()):
 		g.Acknowledge(now.Rec)
 		return false, nil
 	}

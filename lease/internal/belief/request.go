@@ -12,9 +12,9 @@ import (
 // Acknowledge notes a request in a record that the grant's next write is based on.
 func (g *Grant) Acknowledge(rec *lockrec.Record) {
 	if len(rec.LocksToCheck) > 0 {
-		g.owner.Named(rec.LocksToCheck)
+		g.owner().Named(rec.LocksToCheck)
 	}
-	if len(lockrec.RequestedOf(rec)) == 0 || !lockrec.IsFor(rec.YieldRequest, g.terms.Grant) {
+	if len(lockrec.RequestedOf(rec)) == 0 || !lockrec.IsFor(rec.YieldRequest, g.ID()) {
 		return
 	}
 	asked := rec.YieldRequest
@@ -32,8 +32,8 @@ func (g *Grant) Acknowledge(rec *lockrec.Record) {
 	g.mu.Unlock()
 	if first {
 		e := g.event(event.YieldRequested)
-		e.Token, e.Holder, e.Reason = g.terms.Token, asked.By, asked.Reason
-		g.space.Emit(e)
+		e.Token, e.Holder, e.Reason = g.token, asked.By, asked.Reason
+		g.cell.Space.Emit(e)
 	}
 }
 
@@ -75,7 +75,7 @@ func (g *Grant) Request() *lockrec.Record {
 func (g *Grant) CheckUnderSession(ctx context.Context) error {
 	err := g.checkRecord(ctx, "")
 	if errors.Is(g.Cause(), ErrBroken) {
-		time.AfterFunc(g.space.Set.Grace, func() { _ = g.Release(context.Background(), ErrReleased) })
+		time.AfterFunc(g.cell.Space.Set.Grace, func() { _ = g.Release(context.Background(), ErrReleased) })
 	}
 	if g.Cause() != nil {
 		return nil // it is over

@@ -33,7 +33,7 @@ func (c *Cell) recall() *Seen {
 	if !ok {
 		return nil
 	}
-	rec, err := lockrec.Decode(c.Kind, c.Name, s.Value)
+	rec, err := lockrec.Decode(c.Kind(), c.Name(), s.Value)
 	if err != nil {
 		return nil
 	}
@@ -69,7 +69,7 @@ func (c *Cell) keep(s *Seen) {
 // holder others may have to wait out, or whose NotBefore delays the next grant. The presence of
 // this process shows whether it lives.
 func (c *Cell) worthKeeping(r *lockrec.Record) bool {
-	if c.Kind == lockrec.KindSession { // a closed session is never taken again
+	if c.Kind() == lockrec.KindSession { // a closed session is never taken again
 		return r.State == lockrec.Held && r.Process != ProcessID()
 	}
 	if !c.Space.Set.Traits.Local || !r.NotBefore.IsZero() {

@@ -7,7 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
-	"sync"
+	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/lockrec"
@@ -36,21 +37,37 @@ func (s *Seen) Names(grant string) bool { return lockrec.Names(s.Rec, grant) }
 // over it. Each handle has its own.
 type Cell struct {
 	Space *Space
-	Kind  string // of the record: empty, or KindSession
-	Name  string
-	Key   string
-	Noted func(*Seen) // called with each new state that was seen; may be nil
+	Key   string // the key prefix of the space, a slash or SessionDir and a slash, and the name
+	User  User   // may be nil
 
-	mu   sync.Mutex
-	last *Seen // the state that was seen last
+	last atomic.Pointer[Seen] // the state that was seen last
+}
+
+// User is whose cell it is.
+type User interface {
+	Noted(s *Seen) // gets each new state that was seen
+}
+
+// Kind returns the kind of the record: empty, or KindSession.
+func (c *Cell) Kind() string {
+	if c.Key[len(c.Space.Set.KeyPrefix)] == '/' {
+		return ""
+	}
+	return lockrec.KindSession
+}
+
+// Name returns the name of the lock, or the id of the session.
+func (c *Cell) Name() string {
+	name := c.Key[len(c.Space.Set.KeyPrefix):]
+	return name[strings.IndexByte(name, '/')+1:]
 }
 
 // String names the lock, or the session, in errors.
 func (c *Cell) String() string {
-	if c.Kind == lockrec.KindSession {
-		return "session " + c.Name
+	if c.Kind() == lockrec.KindSession {
+		return "session " + c.Name()
 	}
-	return fmt.Sprintf("lock %q", c.Name)
+	return fmt.Sprintf("lock %q", c.Name())
 }
 
 // Register names the register of the lock: the id of its store, empty if that is not
@@ -72,8 +89,8 @@ func (c *Cell) Same(other *Cell) bool {
 // Event returns an event of the lock, or of the session. session is that of the lock's holder or
 // waiter, empty if there is none.
 func (c *Cell) Event(kind event.Kind, session string) event.Event {
-	if c.Kind != lockrec.KindSession {
-		return event.Event{Kind: kind, Name: c.Name, Session: session}
+	if c.Kind() != lockrec.KindSession {
+		return event.Event{Kind: kind, Name: c.Name(), Session: session}
 	}
 	switch kind {
 	case event.Acquired:
@@ -81,40 +98,30 @@ func (c *Cell) Event(kind event.Kind, session string) event.Event {
 	case event.Released:
 		kind = event.Closed
 	}
-	return event.Event{Kind: kind, Session: c.Name}
+	return event.Event{Kind: kind, Session: c.Name()}
 }
 
 // Known returns the state that was seen last, by this process or an earlier one.
 func (c *Cell) Known() *Seen {
-	c.mu.Lock()
-	last := c.last
-	c.mu.Unlock()
-	if last != nil || c.Space.cache == nil {
+	if last := c.last.Load(); last != nil || c.Space.cache == nil {
 		return last
 	}
-	recalled := c.recall() // without the mutex: the disk of the cache may hang
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.last == nil {
-		c.last = recalled
-	}
-	return c.last
+	c.last.CompareAndSwap(nil, c.recall())
+	return c.last.Load()
 }
 
 // Forget forgets the state that was seen last: the grant that was taken over that state keeps it.
 func (c *Cell) Forget() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.last = nil
+	c.last.Store(nil)
 }
 
 // Adopt takes over what another user of the client has seen of the record.
 func (c *Cell) Adopt(s *Seen) {
-	last := c.Known()
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if s != nil && (last == nil || last.Version != s.Version && s.At.After(last.At) || last.Version == s.Version && s.At.Before(last.At)) {
-		c.last = s
+	for s != nil {
+		last := c.Known()
+		if last != nil && (last.Version != s.Version && !s.At.After(last.At) || last.Version == s.Version && !s.At.Before(last.At)) || c.last.CompareAndSwap(last, s) {
+			return
+		}
 	}
 }
 
@@ -123,32 +130,44 @@ func (c *Cell) Adopt(s *Seen) {
 // seen first: its mark is still that write, so that the holder wrote none after it.
 func (c *Cell) Note(s *Seen) *Seen {
 	s = c.Space.sinceFirstSeen(c.Key, s)
-	c.mu.Lock()
-	if c.last != nil && c.last.Version == s.Version && s.Version != "" {
-		if s.Age > c.last.Age || s.At.Before(c.last.At) {
-			earlier := *c.last
-			earlier.Age = max(s.Age, earlier.Age)
-			if s.At.Before(earlier.At) {
-				earlier.At = s.At
-			}
-			c.last = &earlier
-		}
-		s = c.last
-		c.mu.Unlock()
+	last := c.last.Load()
+	next := following(last, s)
+	for !c.last.CompareAndSwap(last, next) {
+		last = c.last.Load()
+		next = following(last, s)
+	}
+	if s = next; last != nil && last.Version == s.Version && s.Version != "" {
 		return s
 	}
-	if last := c.last; last != nil && last.Rec != nil && s.Rec != nil && lockrec.LastWrite(last.Rec) == lockrec.LastWrite(s.Rec) {
-		unchanged := *s
-		unchanged.At = last.At
-		s = &unchanged
-	}
-	c.last = s
-	c.mu.Unlock()
 	if c.Space.cache != nil && s.Rec != nil && c.worthKeeping(s.Rec) {
 		c.keep(s)
 	}
-	if c.Noted != nil {
-		c.Noted(s)
+	if c.User != nil {
+		c.User.Noted(s)
+	}
+	return s
+}
+
+// following returns what a cell knows after it has seen s, if it knew last before.
+func following(last, s *Seen) *Seen {
+	switch {
+	case last == nil:
+		return s
+	case last.Version == s.Version && s.Version != "":
+		if s.Age <= last.Age && !s.At.Before(last.At) {
+			return last
+		}
+		earlier := *last
+		earlier.Age = max(s.Age, last.Age)
+		if s.At.Before(last.At) {
+			earlier.At = s.At
+		}
+		return &earlier
+	}
+	if last.Rec != nil && s.Rec != nil && lockrec.LastWrite(last.Rec) == lockrec.LastWrite(s.Rec) {
+		unchanged := *s
+		unchanged.At = last.At
+		return &unchanged
 	}
 	return s
 }
@@ -247,7 +266,7 @@ func (c *Cell) decode(value []byte, v store.Version, err error) (*Seen, error) {
 	case errors.Is(err, store.ErrNotFound):
 		return &Seen{Age: -1}, nil
 	case err == nil:
-		rec, err = lockrec.Decode(c.Kind, c.Name, value)
+		rec, err = lockrec.Decode(c.Kind(), c.Name(), value)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", c, err)

@@ -24,7 +24,7 @@ func (c *hangingCache) Save(Observation) {}
 func TestHangingCacheDelaysOnlyItsReader(t *testing.T) {
 	cache := &hangingCache{make(chan struct{}, 1), make(chan struct{})}
 	set := &Settings{TTL: time.Minute, Cache: cache, Traits: store.Traits{ID: "s"}}
-	c := &Cell{Space: NewSpace(context.Background(), &memstore.Store{}, set, nil), Name: "job"}
+	c := &Cell{Space: NewSpace(context.Background(), &memstore.Store{}, set, nil), Key: "/job"}
 	known, noted := make(chan *Seen, 1), make(chan struct{})
 	go func() { known <- c.Known() }()
 	<-cache.asked

@@ -83,30 +83,44 @@ const SessionDir = ".session"
 
 // Lock returns a new cell of the record of a lock.
 func (c *Space) Lock(name string) (*Cell, error) {
+	key, err := c.LockKey(name)
+	if err != nil {
+		return nil, err
+	}
+	return &Cell{Space: c, Key: key}, nil
+}
+
+// LockKey returns the key of the record of a lock.
+func (c *Space) LockKey(name string) (string, error) {
 	key := c.Set.KeyPrefix + "/" + name
 	if err := store.CheckKey(name); err != nil {
-		return nil, fmt.Errorf("lock name: %w", err)
+		return "", fmt.Errorf("lock name: %w", err)
 	}
 	if most := store.MaxKey - len(key) + len(name); len(name) > most {
-		return nil, fmt.Errorf("lock name: %w: %d bytes, at most %d are allowed", store.ErrKey, len(name), most)
+		return "", fmt.Errorf("lock name: %w: %d bytes, at most %d are allowed", store.ErrKey, len(name), most)
 	}
-	return c.cell("", name, key), nil
+	return key, nil
 }
 
 // Session returns a new cell of the record of a session.
 func (c *Space) Session(id string) (*Cell, error) {
-	key := c.Set.KeyPrefix + SessionDir + "/" + id
-	if lockrec.SessionOf(id+".0") == "" {
-		return nil, fmt.Errorf("%w: %.60q is not the id of a session", store.ErrKey, id)
+	key, err := c.SessionKey(id)
+	if err != nil {
+		return nil, err
 	}
-	if len(key) > store.MaxKey {
-		return nil, fmt.Errorf("session %s: %w: its key has %d bytes, at most %d are allowed", id, store.ErrKey, len(key), store.MaxKey)
-	}
-	return c.cell(lockrec.KindSession, id, key), nil
+	return &Cell{Space: c, Key: key}, nil
 }
 
-func (c *Space) cell(kind, name, key string) *Cell {
-	return &Cell{Space: c, Kind: kind, Name: name, Key: key}
+// SessionKey returns the key of the record of a session.
+func (c *Space) SessionKey(id string) (string, error) {
+	key := c.Set.KeyPrefix + SessionDir + "/" + id
+	if lockrec.SessionOf(id+".0") == "" {
+		return "", fmt.Errorf("%w: %.60q is not the id of a session", store.ErrKey, id)
+	}
+	if len(key) > store.MaxKey {
+		return "", fmt.Errorf("session %s: %w: its key has %d bytes, at most %d are allowed", id, store.ErrKey, len(key), store.MaxKey)
+	}
+	return key, nil
 }
 
 // bound is a context that ends with the client of a space, too.

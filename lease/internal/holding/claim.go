@@ -25,10 +25,10 @@ import (
 func (h *Holder) claim(ctx context.Context, base *cell.Seen, reason string) (*belief.Guard, *cell.Seen, error) {
 	c := h.c
 	if s := h.Under; s != nil {
-		if err := s.beginClaim(h.Name); err != nil {
-			return nil, nil, fmt.Errorf("lock %q: %w", h.Name, err)
+		if err := s.beginClaim(h.Name()); err != nil {
+			return nil, nil, fmt.Errorf("lock %q: %w", h.Name(), err)
 		}
-		defer s.endClaim(h.Name)
+		defer s.endClaim(h.Name())
 	}
 	at := c.Space.Clock.SinceStart() // before the token is chosen, which may depend on the time
 	rec, err := h.newRecord(ctx, base)
@@ -66,10 +66,10 @@ func (h *Holder) claim(ctx context.Context, base *cell.Seen, reason string) (*be
 // newRecord makes the record of a new grant that follows base.
 func (h *Holder) newRecord(ctx context.Context, base *cell.Seen) (*lockrec.Record, error) {
 	c := h.c
-	rec := &lockrec.Record{Kind: h.Cell.Kind, Name: h.Name, State: lockrec.Held, TTL: c.Space.Set.TTL, Linger: h.Opts.Linger}
+	rec := &lockrec.Record{Kind: h.Cell.Kind(), Name: h.Name(), State: lockrec.Held, TTL: c.Space.Set.TTL, Linger: h.Opts.Linger}
 	switch {
 	case h.own != nil: // a session is used once, and no token of it is compared
-		rec.Grant, rec.Token = h.Name, 1
+		rec.Grant, rec.Token = h.Name(), 1
 		c.Sign(ctx, rec)
 		return rec, nil
 	case h.Under != nil:
@@ -89,7 +89,7 @@ func (h *Holder) newRecord(ctx context.Context, base *cell.Seen) (*lockrec.Recor
 		return nil, err
 	}
 	c.Sign(ctx, rec)
-	return rec, h.campaigns(rec)
+	return rec, h.addCampaign(rec)
 }
 
 // dress completes rec, in which this client gave the lock to itself, as newRecord would.
@@ -99,12 +99,12 @@ func (h *Holder) dress(ctx context.Context, rec *lockrec.Record) error {
 		rec.NotBefore = rec.Granted.Add(h.c.Space.Set.MinInterval)
 	}
 	h.c.Sign(ctx, rec)
-	return h.campaigns(rec)
+	return h.addCampaign(rec)
 }
 
-// campaigns puts the value of a candidate into the record of its claim.
-func (h *Holder) campaigns(rec *lockrec.Record) error {
-	if value := h.Campaign.Load(); value != nil {
+// addCampaign puts the value of a candidate into the record of its claim.
+func (h *Holder) addCampaign(rec *lockrec.Record) error {
+	if value := h.campaigns(); value != nil {
 		return lockrec.SetData(rec, *value)
 	}
 	return nil
@@ -125,7 +125,7 @@ func (h *Holder) raiseToken(ctx context.Context, base *cell.Seen, rec *lockrec.R
 				err = lockrec.Raise(rec, floor)
 			}
 			if err != nil {
-				return fmt.Errorf("lock %q: reading the token floor: %w", h.Name, err)
+				return fmt.Errorf("lock %q: reading the token floor: %w", h.Name(), err)
 			}
 		}
 	}
@@ -140,7 +140,7 @@ func (h *Holder) raiseToken(ctx context.Context, base *cell.Seen, rec *lockrec.R
 	// A claim that lost, or whose reply was lost, may have shown its token to others.
 	mark, err := h.Cell.HighestToken(ctx)
 	if err != nil {
-		return fmt.Errorf("lock %q: %w", h.Name, err)
+		return fmt.Errorf("lock %q: %w", h.Name(), err)
 	}
 	return lockrec.Raise(rec, mark)
 }
@@ -164,7 +164,7 @@ func (h *Holder) begin(ctx context.Context, base *cell.Seen, f cell.Finding, m l
 		h.abandon(m.Grant)
 		switch {
 		case h.Under != nil:
-			return nil, nil, errors.Join(fmt.Errorf("lock %q: %w", h.Name, h.Under.Err()), h.withdraw(ctx, h.leftover(now, m.Grant)))
+			return nil, nil, errors.Join(fmt.Errorf("lock %q: %w", h.Name(), h.Under.Err()), h.withdraw(ctx, h.leftover(now, m.Grant)))
 		case h.own != nil: // the session is never handed out
 			return nil, nil, errors.Join(errLate, h.giveUp(ctx, h.Cell.Over(now), now.Rec))
 		}
@@ -195,7 +195,7 @@ func (h *Holder) begin(ctx context.Context, base *cell.Seen, f cell.Finding, m l
 	h.abandoned = nil
 	h.mu.Unlock()
 	h.Cell.Note(now)
-	c.Waiting.Granted(h.Cell)
+	c.Waiting.Granted(&h.Cell)
 	if reason != "" {
 		e := h.event(event.TakenOver)
 		e.Token, e.Reason = g.Token(), reason
@@ -212,12 +212,9 @@ func (h *Holder) begin(ctx context.Context, base *cell.Seen, f cell.Finding, m l
 // believe begins the belief in the grant m, which is in the record of the state now, in place of
 // base.
 func (h *Holder) believe(ctx context.Context, base, now *cell.Seen, m lockrec.Member, sent time.Duration, firm bool) *belief.Grant {
-	terms := belief.Terms{Grant: m.Grant, Token: m.Token, Linger: h.Opts.Linger, Periodic: h.Job != nil}
+	terms := belief.Terms{Grant: m.Grant, Token: m.Token, Special: belief.Special{Linger: h.Opts.Linger, Periodic: h.Job != nil}}
 	if m.Mode == lockrec.ModeShared || m.Mode == lockrec.ModeSlot {
 		terms.Member = &m
-	}
-	if h.Under != nil {
-		terms.Session = h.Under.Grant()
 	}
 	if h.Job != nil {
 		terms.Before = h.Job.Before(m.Grant)
@@ -225,7 +222,7 @@ func (h *Holder) believe(ctx context.Context, base, now *cell.Seen, m lockrec.Me
 	h.mu.Lock()
 	terms.WasLastHolder = h.grant != nil && base.Rec != nil && base.Rec.Grant == h.grant.ID() && !h.grant.IsDetached()
 	h.mu.Unlock()
-	return belief.Begin(ctx, h.Cell, (*owner)(h), now, sent, firm, terms)
+	return belief.Begin(ctx, &h.Cell, now, sent, firm, terms)
 }
 
 // Resume begins the belief in a grant that another process has left to this one, in place of before.
@@ -256,6 +253,14 @@ func (h *Holder) join(ctx context.Context, g *belief.Grant) *belief.Guard {
 
 // owner is a handle as its grants see it.
 type owner Holder
+
+// Session returns the grant of the session that the lock is under; nil for a plain lease.
+func (o *owner) Session() *belief.Grant {
+	if o.Under == nil {
+		return nil
+	}
+	return o.Under.Grant()
+}
 
 // Ended ends the locks of the session whose grant has ended.
 func (o *owner) Ended(cause error) {

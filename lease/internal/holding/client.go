@@ -24,6 +24,7 @@ type Client struct {
 	Waiting *waiting.Queues
 	Peers   *membership.Peers
 	end     context.CancelCauseFunc
+	plain   *scope // of its plain locks
 
 	mu       sync.Mutex
 	grants   map[string]*belief.Grant // plain ones that Close has to end, by their ids
@@ -38,6 +39,7 @@ func NewClient(st store.Store, set *cell.Settings, events event.Listeners) *Clie
 		Space: space, Waiting: waiting.NewQueues(space), end: end,
 		grants: map[string]*belief.Grant{}, sessions: map[string]*Session{},
 	}
+	c.plain = &scope{c: c}
 	c.Peers = membership.NewPeers(space, func(id string) *belief.Grant {
 		if s := c.Session(id); s != nil {
 			return s.Grant()
@@ -49,13 +51,21 @@ func NewClient(st store.Store, set *cell.Settings, events event.Listeners) *Clie
 
 // Holder returns a holder of the lock name, under the session s if that is not nil.
 func (c *Client) Holder(name string, s *Session) (*Holder, error) {
-	of, err := c.Space.Lock(name)
+	h := &Holder{}
+	return h, c.Init(h, name, s)
+}
+
+// Init makes h a holder of the lock name, under the session s if that is not nil.
+func (c *Client) Init(h *Holder, name string, s *Session) error {
+	key, err := c.Space.LockKey(name)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	h := c.newHolder(of)
-	h.Under = s
-	return h, nil
+	h.init(key, c.plain)
+	if s != nil {
+		h.scope = s.plain
+	}
+	return nil
 }
 
 // flushTime is how long Close waits for the handlers of events.
@@ -82,12 +92,8 @@ func (c *Client) Close(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// newHolder returns a handle on the lock whose record is in that cell.
-func (c *Client) newHolder(of *cell.Cell) *Holder {
-	h := &Holder{c: c, Cell: of, Name: of.Name}
-	h.place.Init(of, c.Waiting)
-	of.Noted = h.noted
-	return h
+func (h *Holder) init(key string, of *scope) {
+	h.Cell.Space, h.Cell.Key, h.Cell.User, h.scope = of.c.Space, key, (*owner)(h), of
 }
 
 // add registers a grant, unless its client was closed, or its session has ended.

@@ -41,8 +41,8 @@ func (h *Holder) several(s *cell.Seen) bool {
 
 // Amended returns the record of s as this client writes it for the changes of roster.go.
 func (h *Holder) Amended(ctx context.Context, s *cell.Seen) (lockrec.Record, error) {
-	next := lockrec.Record{Name: h.Name, State: lockrec.Free, TTL: h.c.Space.Set.TTL}
-	token := &lockrec.Record{Name: h.Name}
+	next := lockrec.Record{Name: h.Name(), State: lockrec.Free, TTL: h.c.Space.Set.TTL}
+	token := &lockrec.Record{Name: h.Name()}
 	if s.Rec != nil {
 		next = *s.Rec
 		var err error
@@ -133,7 +133,7 @@ func (h *Holder) evaluateAll(ctx context.Context, s *cell.Seen, members []lockre
 			return nil, v
 		}
 	}
-	over, judged := h.c.Peers.OverAll(ctx, h.Cell, members)
+	over, judged := h.c.Peers.OverAll(ctx, &h.Cell, members)
 	if v.Err, v.Next = judged.Err, judged.Next; v.Err == nil && v.Next == nil {
 		h.place.ReadDue(members, judged.Wait)
 	}
@@ -211,7 +211,7 @@ func (h *Holder) enter(ctx context.Context, s *cell.Seen, queue bool) (_ *belief
 // empty if it may not enter.
 func (h *Holder) newcomer(ctx context.Context, rec *lockrec.Record, queue bool) (entry string, _ error) {
 	m := lockrec.Member{Session: h.Under.ID(), TTL: h.c.Space.Set.TTL, Mode: h.mode(), Since: rec.Renewed.UTC().Truncate(time.Second)}
-	if m.Mode == lockrec.ModeExclusive && h.Campaign.Load() != nil {
+	if m.Mode == lockrec.ModeExclusive && h.campaigns() != nil {
 		m.Mode = lockrec.ModeCandidate
 	}
 	m.Grant = h.Under.nextGrant()
@@ -228,8 +228,8 @@ func (h *Holder) newcomer(ctx context.Context, rec *lockrec.Record, queue bool) 
 		}
 	}
 	// Until it has left, the session waits for it when it is closed.
-	if err := h.Under.beginClaim(h.Name); err != nil {
-		return "", fmt.Errorf("lock %q: %w", h.Name, err)
+	if err := h.Under.beginClaim(h.Name()); err != nil {
+		return "", fmt.Errorf("lock %q: %w", h.Name(), err)
 	}
 	h.place.Enter(m.Grant, rec)
 	return m.Grant, nil
@@ -238,7 +238,7 @@ func (h *Holder) newcomer(ctx context.Context, rec *lockrec.Record, queue bool) 
 // queues reports whether the handle waits for the lock in its queue. If it does not, it reads the
 // lock from time to time. No later client overtakes a waiter in the queue.
 func (h *Holder) queues(r *lockrec.Record) bool {
-	if h.c.Space.Set.MinInterval > 0 || h.Campaign.Load() != nil && !h.Opts.Fair {
+	if h.c.Space.Set.MinInterval > 0 || h.campaigns() != nil && !h.Opts.Fair {
 		return false // the session that hands the lock over writes neither that time nor the value
 	}
 	return lockrec.Queues(r, h.mode(), h.Opts.Fair)
@@ -247,7 +247,7 @@ func (h *Holder) queues(r *lockrec.Record) bool {
 // forget notes that a grant is not in the queue any more, or never was.
 func (h *Holder) forget(entry string) {
 	if h.place.Forget(entry) {
-		h.Under.endClaim(h.Name)
+		h.Under.endClaim(h.Name())
 	}
 }
 
@@ -358,7 +358,7 @@ func (h *Holder) depart(ctx context.Context, base *cell.Seen, grant string) erro
 	if err := h.withdraw(ctx, l); err != nil {
 		return err
 	}
-	h.c.Waiting.Freed(h.Cell)
+	h.c.Waiting.Freed(&h.Cell)
 	return nil
 }
 

@@ -19,35 +19,92 @@ import (
 )
 
 // Holder takes and releases one lock. The guards of one grant share it.
+//
+// A program can hold many locks. So a holder has little while its lock is only held.
 type Holder struct {
-	c    *Client
-	Cell *cell.Cell // of the record
-	Name string
-
-	Under *Session // whose locks the handle takes, nil for plain leases
-	own   *Session // whose record it is, nil for locks and for sessions of others
+	Cell cell.Cell // of the record
+	*scope
 
 	mu        sync.Mutex
-	grant     *belief.Grant   // the current grant, or the last one
+	grant     *belief.Grant // the current grant, or the last one
+	began     time.Duration // when grant began
+	passed    bool          // another process has held the lock since the grant before
+	contended bool          // others were met when the lock was taken last
+
+	*inUse // nil while it is not needed; see use
+}
+
+// scope is what holders have in common that take their locks in the same way. It is never changed.
+type scope struct {
+	c     *Client
+	Under *Session // whose locks the handle takes, nil for plain leases
+	own   *Session // whose record it is, nil for locks and for sessions of others
+	Job   Job      // of a periodic job, or nil
+	Opts  Options
+
+	// campaign is the data that a claim writes, for a candidate of an election. Any other
+	// claim keeps the data that it finds. It is nil for others than candidates.
+	campaign *atomic.Pointer[[]byte]
+}
+
+// inUse is what a holder needs while goroutines take its lock.
+type inUse struct {
+	users     int             // goroutines that use it
 	abandoned map[string]bool // grants that were sent and never handed out
-	began     time.Duration   // when grant began
-	passed    bool            // another process has held the lock since the grant before
-	contended bool            // others were met when the lock was taken last
 
 	place membership.Place // in the wait for the lock
 
 	// slot is taken during an attempt, so that the goroutines of a handle make one
 	// attempt at a time and the later ones join the grant of the first. No goroutine
-	// keeps the slot while it waits for the lock. It is nil while none is in alone.
-	slot  chan struct{}
-	inner int // goroutines in alone
+	// keeps the slot while it waits for the lock.
+	slot chan struct{}
+}
 
-	Job  Job // of a periodic job, or nil
-	Opts Options
+// Name returns the name of the lock.
+func (h *Holder) Name() string { return h.Cell.Name() }
 
-	// campaign is the data that a claim writes, for a candidate of an election. Any other
-	// claim keeps the data that it finds.
-	Campaign atomic.Pointer[[]byte]
+// Customize gives a new holder options, and its job unless that is nil.
+func (h *Holder) Customize(opts Options, job Job) {
+	h.scope = &scope{c: h.c, Under: h.Under, own: h.own, Job: job, Opts: opts}
+	if opts.Candidate {
+		h.campaign = &atomic.Pointer[[]byte]{}
+	}
+}
+
+// Campaign sets the data that the next claim of a candidate writes.
+func (h *Holder) Campaign(value []byte) { h.campaign.Store(&value) }
+
+// campaigns returns the data that a claim writes; nil if that is none.
+func (h *Holder) campaigns() *[]byte {
+	if h.campaign == nil {
+		return nil
+	}
+	return h.campaign.Load()
+}
+
+// use makes inUse usable, until done is called.
+func (h *Holder) use() (done func()) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.used().users++
+	return h.unuse
+}
+
+func (h *Holder) unuse() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.users--; h.users == 0 && h.abandoned == nil && !h.place.HasWaited() {
+		h.inUse = nil
+	}
+}
+
+// used returns what the holder has in use. The caller holds h.mu.
+func (h *Holder) used() *inUse {
+	if h.inUse == nil {
+		h.inUse = &inUse{slot: make(chan struct{}, 1)}
+		h.place.Init(&h.Cell, h.c.Waiting)
+	}
+	return h.inUse
 }
 
 // Options say how a holder takes its lock.
@@ -56,6 +113,8 @@ type Options struct {
 	Slots  int           // one slot of so many; 0: no semaphore
 	Fair   bool          // in the order of arrival
 	Linger time.Duration // for how long the grant is kept without guards
+
+	Candidate bool // of an election
 }
 
 // Job is what the record of a lock has of a periodic job.
@@ -72,12 +131,13 @@ type Job interface {
 func (h *Holder) TryAcquire(ctx context.Context) (*belief.Guard, error) {
 	ctx, cancel := h.bind(ctx)
 	defer cancel(nil)
+	defer h.use()()
 	h.place.Waits(1)
 	guard, err := h.attempt(ctx, false)
 	defer h.forgetPacked()
 	left := h.leaveQueue(ctx)
 	if err != nil && ctx.Err() != nil {
-		err = Cancelled(ctx, h.Name, err)
+		err = Cancelled(ctx, h.Name(), err)
 	}
 	if err != nil && left != nil {
 		err = errors.Join(err, left)
@@ -92,11 +152,12 @@ func (h *Holder) Acquire(ctx context.Context) (_ *belief.Guard, err error) {
 	ctx, stop := h.c.Space.WithStoreTimeout(ctx, h.event(event.Unresponsive))
 	defer stop()
 	if ctx.Err() != nil {
-		return nil, Cancelled(ctx, h.Name, h.Ended(ctx, nil))
+		return nil, Cancelled(ctx, h.Name(), h.Ended(ctx, nil))
 	}
 	if guard, _ := h.joinGrant(ctx); guard != nil {
 		return guard, nil
 	}
+	defer h.use()()
 	h.place.Waits(1)
 	defer func() {
 		if left := h.leaveQueue(ctx); err != nil {
@@ -128,7 +189,7 @@ func (h *Holder) Acquire(ctx context.Context) (_ *belief.Guard, err error) {
 				return guard, err
 			}
 		case <-ctx.Done():
-			return nil, Cancelled(ctx, h.Name, h.Ended(ctx, l))
+			return nil, Cancelled(ctx, h.Name(), h.Ended(ctx, l))
 		}
 	}
 }
@@ -148,7 +209,7 @@ const maxContenders = 64
 
 // Ended is the error of a wait that ends before it was its turn.
 func (h *Holder) Ended(ctx context.Context, l *waiting.Queue) error {
-	err := fmt.Errorf("lock %q: %w", h.Name, context.Cause(ctx))
+	err := fmt.Errorf("lock %q: %w", h.Name(), context.Cause(ctx))
 	if l == nil {
 		return err
 	}
@@ -163,14 +224,14 @@ func (h *Holder) acquire(ctx context.Context, l *waiting.Queue, w *waiting.Waite
 	var err error
 	for {
 		if l.Pausing() {
-			l.Await(ctx, w, h.Cell, h.awaitSession)
+			l.Await(ctx, w, &h.Cell, h.awaitSession)
 		} else {
-			l.Rest(ctx, h.reacquireDelay(), w, h.Cell, h.awaitSession)
+			l.Rest(ctx, h.reacquireDelay(), w, &h.Cell, h.awaitSession)
 		}
 		if ctx.Err() != nil {
-			return nil, Cancelled(ctx, h.Name, cmp.Or(err, h.Ended(ctx, l)))
+			return nil, Cancelled(ctx, h.Name(), cmp.Or(err, h.Ended(ctx, l)))
 		}
-		sure := l.EndPause(ctx, h.Cell)
+		sure := l.EndPause(ctx, &h.Cell)
 		var guard *belief.Guard
 		guard, err = h.attemptOver(ctx, sure, failed, true)
 		l.Last, failed = h.Cell.Known(), false
@@ -190,7 +251,7 @@ func (h *Holder) acquire(ctx context.Context, l *waiting.Queue, w *waiting.Waite
 		}
 		switch {
 		case ctx.Err() != nil:
-			return nil, Cancelled(ctx, h.Name, lastSeen(err, l))
+			return nil, Cancelled(ctx, h.Name(), lastSeen(err, l))
 		case held != nil:
 			if id := lockrec.Possession(&held.Record); l.Notified != id || id == "" {
 				l.Notified = id
@@ -204,7 +265,7 @@ func (h *Holder) acquire(ctx context.Context, l *waiting.Queue, w *waiting.Waite
 				h.notifyBroken(ctx, l, s)
 			}
 			h.c.Space.Health.Pause(&l.Unanswered)
-			l.BeginPause(h.Cell, h.place.Look(held.Wait))
+			l.BeginPause(&h.Cell, h.place.Look(held.Wait))
 		case store.Permanent(err):
 			return nil, err // and no ErrHeld: waiting for the holder helps nothing
 		default:
@@ -293,30 +354,19 @@ func (h *Holder) outOfTurn(ctx context.Context, pause *cell.RetryPause, again fu
 }
 
 // alone waits for the handle's slot, or until ctx ends. The caller passes the result to leave.
-func (h *Holder) alone(ctx context.Context) (taken chan struct{}) {
-	h.mu.Lock()
-	if h.inner++; h.slot == nil {
-		h.slot = make(chan struct{}, 1)
-	}
-	slot := h.slot
-	h.mu.Unlock()
+func (h *Holder) alone(ctx context.Context) (taken bool) {
 	select {
-	case slot <- struct{}{}:
-		return slot
+	case h.slot <- struct{}{}:
+		return true
 	case <-ctx.Done():
-		return nil
+		return false
 	}
 }
 
-// leave gives the slot that alone has taken, if any, to the next.
-func (h *Holder) leave(taken chan struct{}) {
-	if taken != nil {
-		<-taken
-	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.inner--; h.inner == 0 {
-		h.slot = nil
+// leave gives the slot to the next, if alone has taken it.
+func (h *Holder) leave(taken bool) {
+	if taken {
+		<-h.slot
 	}
 }
 
@@ -331,14 +381,14 @@ func (h *Holder) attempt(ctx context.Context, queue bool) (*belief.Guard, error)
 func (h *Holder) attemptOver(ctx context.Context, sure *cell.Seen, look, queue bool) (*belief.Guard, error) {
 	defer h.leave(h.alone(ctx))
 	if ctx.Err() != nil {
-		return nil, fmt.Errorf("lock %q: %w", h.Name, context.Cause(ctx))
+		return nil, fmt.Errorf("lock %q: %w", h.Name(), context.Cause(ctx))
 	}
 	if guard, err := h.joinGrant(ctx); guard != nil || err != nil {
 		return guard, err
 	}
 	if h.Under != nil {
 		if err := h.Under.ready(); err != nil {
-			return nil, fmt.Errorf("lock %q: %w", h.Name, err)
+			return nil, fmt.Errorf("lock %q: %w", h.Name(), err)
 		}
 	}
 	a := attempt{h: h, queue: queue, now: h.Cell.Known(), others: h.Cell.Contention(cell.FreeConflicts)}
@@ -489,7 +539,7 @@ func (h *Holder) joinGrant(ctx context.Context) (*belief.Guard, error) {
 	case <-releasing:
 		return nil, nil
 	case <-ctx.Done():
-		return nil, fmt.Errorf("lock %q: %w", h.Name, context.Cause(ctx))
+		return nil, fmt.Errorf("lock %q: %w", h.Name(), context.Cause(ctx))
 	}
 }
 
@@ -540,36 +590,37 @@ func (h *Holder) noteContention(others bool, guard *belief.Guard) {
 	h.contended = others || h.passed && !guard.WasLastHolder()
 }
 
-// noted wakes the goroutines of the client for which the state s of the lock is news.
-func (h *Holder) noted(s *cell.Seen) {
+// Noted wakes the goroutines of the client for which the state s of the lock is news.
+func (o *owner) Noted(s *cell.Seen) {
+	h := (*Holder)(o)
 	if h.own != nil {
 		return
 	}
-	h.c.Waiting.Show(h.Cell, s)
+	h.c.Waiting.Show(&h.Cell, s)
 	if s.Rec == nil || s.Rec.State != lockrec.Free {
 		return
 	}
 	h.mu.Lock()
-	released := h.abandoned[s.Rec.Grant] || h.grant != nil && h.grant.ID() == s.Rec.Grant
+	released := h.hasAbandoned(s.Rec.Grant) || h.grant != nil && h.grant.ID() == s.Rec.Grant
 	h.mu.Unlock()
 	if released {
-		h.c.Waiting.Freed(h.Cell)
+		h.c.Waiting.Freed(&h.Cell)
 	}
 }
 
 // held is the error of a lock that is held in the state s.
 func (h *Holder) held(s *cell.Seen, wait time.Duration) *HeldError {
-	return NewHeldError(h.Cell, s, wait, h.place.Entry())
+	return NewHeldError(&h.Cell, s, wait, h.place.Entry())
 }
 
 // NewHeldError returns the error of a lock that is held in the state s. own is the waiter's own entry
 // in its queue.
 func NewHeldError(of *cell.Cell, s *cell.Seen, wait time.Duration, own string) *HeldError {
-	e := &HeldError{Name: of.Name, Store: of.Space.Set.Traits.Name, Wait: wait, own: own}
+	e := &HeldError{Name: of.Name(), Store: of.Space.Set.Traits.Name, Wait: wait, own: own}
 	if s.Rec != nil {
 		e.Record = *s.Rec
 	} else {
-		e.Record = lockrec.Record{Name: of.Name, State: lockrec.Free}
+		e.Record = lockrec.Record{Name: of.Name(), State: lockrec.Free}
 	}
 	return e
 }

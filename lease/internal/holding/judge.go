@@ -20,7 +20,7 @@ func (h *Holder) evaluate(ctx context.Context, s *cell.Seen) membership.Verdict 
 	}
 	v := membership.Verdict{Verdict: lockrec.Judge(s.Rec, h.Cell.Facts(ctx, s, own))}
 	if v.BySession {
-		v = h.c.Peers.Over(ctx, h.Cell, s.Rec.Session, s.Rec.TTL)
+		v = h.c.Peers.Over(ctx, &h.Cell, s.Rec.Session, s.Rec.TTL)
 	}
 	if left := h.intervalLeft(s); v.Open && left > 0 {
 		return membership.Verdict{Verdict: lockrec.Verdict{Wait: left}}
@@ -43,7 +43,7 @@ func (h *Holder) intervalLeft(s *cell.Seen) time.Duration {
 func (h *Holder) ownGrantOver(r *lockrec.Record) (over bool, wait time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.abandoned[r.Grant] {
+	if h.hasAbandoned(r.Grant) {
 		return true, 0
 	}
 	if g := h.grant; g != nil && g.ID() == r.Grant {
@@ -55,14 +55,17 @@ func (h *Holder) ownGrantOver(r *lockrec.Record) (over bool, wait time.Duration)
 func (h *Holder) IsAbandoned(id string) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.abandoned[id]
+	return h.hasAbandoned(id)
 }
+
+// hasAbandoned is IsAbandoned for a caller that holds h.mu.
+func (h *Holder) hasAbandoned(id string) bool { return h.inUse != nil && h.abandoned[id] }
 
 // abandon remembers a grant that was sent and will never be handed out.
 func (h *Holder) abandon(id string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.abandoned == nil || len(h.abandoned) > 100 {
+	if h.used().abandoned == nil || len(h.abandoned) > 100 {
 		h.abandoned = map[string]bool{}
 	}
 	h.abandoned[id] = true

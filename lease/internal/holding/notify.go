@@ -46,7 +46,7 @@ func (h *Holder) notifyBroken(ctx context.Context, l *waiting.Queue, s *cell.See
 	if s.Rec.State != lockrec.Broken || s.Rec.Immediate || l.NotifiedBreak == s.Rec.Nonce {
 		return
 	}
-	if h.c.NotifySessions(ctx, h.Name, lockrec.SessionsOf(lockrec.Possessors(s.Rec))) == nil { // otherwise the next read tries again
+	if h.c.NotifySessions(ctx, h.Name(), lockrec.SessionsOf(lockrec.Possessors(s.Rec))) == nil { // otherwise the next read tries again
 		l.NotifiedBreak = s.Rec.Nonce
 	}
 }

@@ -5,10 +5,10 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"strconv"
 	"sync"
 	"sync/atomic"
 
+	"github.com/holdfast-go/holdfast/internal/lockrec"
 	"github.com/holdfast-go/holdfast/lease/internal/belief"
 	"github.com/holdfast-go/holdfast/lease/internal/cell"
 	"github.com/holdfast-go/holdfast/lease/internal/event"
@@ -20,6 +20,7 @@ type Session struct {
 	c     *Client
 	h     *Holder       // of the session's record
 	guard *belief.Guard // of the session's grant; set when that begins
+	plain *scope        // of the locks under the session
 
 	count   atomic.Uint64 // numbers the grants under the session
 	closing atomic.Bool
@@ -58,12 +59,14 @@ func (c *Client) OpenSession(ctx context.Context) (*Session, error) {
 
 // openSession tries once.
 func (c *Client) openSession(ctx context.Context) (*Session, error) {
-	record, err := c.Space.Session(rand.Text())
+	key, err := c.Space.SessionKey(rand.Text())
 	if err != nil {
 		return nil, err
 	}
-	s := &Session{c: c, h: c.newHolder(record), closed: make(chan struct{}), locks: map[*belief.Grant]struct{}{}}
-	s.h.own = s
+	s := &Session{c: c, h: &Holder{}, closed: make(chan struct{}), locks: map[*belief.Grant]struct{}{}}
+	s.plain = &scope{c: c, Under: s}
+	s.h.init(key, &scope{c: c, own: s})
+	defer s.h.use()()
 	if _, err = s.h.attempt(ctx, false); err != nil {
 		return nil, err
 	}
@@ -75,7 +78,7 @@ func (s *Session) Grant() *belief.Grant { return s.guard.Grant() }
 
 // nextGrant returns the id of a new grant under the session.
 func (s *Session) nextGrant() string {
-	return s.h.Name + "." + strconv.FormatUint(s.count.Add(1), 36)
+	return lockrec.GrantID(s.ID(), s.count.Add(1))
 }
 
 // ready says why no lock can be taken under the session now, nil if one can: the session is
@@ -89,9 +92,9 @@ func (s *Session) ready() error {
 		return nil
 	}
 	if problem == nil {
-		return fmt.Errorf("session %s: %w", s.h.Name, ErrSessionInDoubt)
+		return fmt.Errorf("session %s: %w", s.h.Name(), ErrSessionInDoubt)
 	}
-	return store.MarkNotApplied(fmt.Errorf("session %s: %w: %w", s.h.Name, ErrSessionInDoubt, problem))
+	return store.MarkNotApplied(fmt.Errorf("session %s: %w: %w", s.h.Name(), ErrSessionInDoubt, problem))
 }
 
 // beginClaim counts a claim of a lock under the session, unless the session takes no lock now.
@@ -264,7 +267,7 @@ func (s *Session) freeLeftovers() {
 }
 
 // ID returns the random id of the session.
-func (s *Session) ID() string { return s.h.Name }
+func (s *Session) ID() string { return s.h.Name() }
 
 // Err reads the clocks, and returns why the session has ended.
 func (s *Session) Err() error { return s.guard.Err() }

@@ -19,7 +19,7 @@ func (h *Holder) requestIdleYield(ctx context.Context, l *waiting.Queue, s *cell
 	}
 	if g := h.c.find(s.Rec.Grant); g != nil {
 		g.Want()
-	} else if _, err := h.c.RequestYield(ctx, h.Cell, s, lockrec.YieldRequest{By: h.c.Space.Set.Holder, At: h.c.Space.Clock.Wall(), OnlyIfIdle: true}); err != nil && !store.Permanent(err) {
+	} else if _, err := h.c.RequestYield(ctx, &h.Cell, s, lockrec.YieldRequest{By: h.c.Space.Set.Holder, At: h.c.Space.Clock.Wall(), OnlyIfIdle: true}); err != nil && !store.Permanent(err) {
 		return // the next read tries again
 	}
 	l.YieldRequestedOf = s.Rec.Grant
@@ -76,5 +76,5 @@ func (c *Client) RequestYield(ctx context.Context, of *cell.Cell, base *cell.See
 	}
 	// If an unacknowledged request is in the record already, its writer may have ended before it
 	// notified the sessions.
-	return now, c.NotifySessions(ctx, of.Name, lockrec.SessionsOf(lockrec.RequestedOf(now)))
+	return now, c.NotifySessions(ctx, of.Name(), lockrec.SessionsOf(lockrec.RequestedOf(now)))
 }

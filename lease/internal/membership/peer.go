@@ -150,7 +150,7 @@ func (p *Peers) Over(ctx context.Context, lock *cell.Cell, id string, ttl time.D
 	if p.Trusts(id) {
 		return wait(p.space.Set.Expiry(ttl)) // no read is needed
 	}
-	failed := func(err error) Verdict { return Verdict{Err: fmt.Errorf("lock %q: %w", lock.Name, err)} }
+	failed := func(err error) Verdict { return Verdict{Err: fmt.Errorf("lock %q: %w", lock.Name(), err)} }
 	r, done, err := p.take(ctx, id)
 	if err != nil {
 		return failed(err)
@@ -316,7 +316,7 @@ func (r *peer) revoke(ctx context.Context, now *cell.Seen, reason string) (bool,
 	applied, err := r.write(ctx, now, &rec)
 	if applied {
 		r.final = r.cell.Known()
-		r.cell.Space.Emit(event.Event{Kind: event.Revoked, Session: r.cell.Name, Holder: rec.Holder, Reason: reason})
+		r.cell.Space.Emit(event.Event{Kind: event.Revoked, Session: r.cell.Name(), Holder: rec.Holder, Reason: reason})
 	}
 	return applied, err
 }

@@ -51,6 +51,13 @@ func (p *Place) hasToWait() {
 	}
 }
 
+// HasWaited reports whether the handle has had to wait.
+func (p *Place) HasWaited() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.waited != &hasNotWaited
+}
+
 // Cell implements waiting.Party.
 func (p *Place) Cell() *cell.Cell { return p.cell }
 

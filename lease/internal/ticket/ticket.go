@@ -33,7 +33,7 @@ func Detach(ctx context.Context, h *holding.Holder, g *belief.Grant) (Ticket, er
 	defer cancel()
 	left, done := g.Detach(ctx)
 	defer done()
-	t := Ticket{Name: h.Name, Token: g.Token(), Grant: g.ID(), TTL: left.Base.Rec.TTL}
+	t := Ticket{Name: h.Name(), Token: g.Token(), Grant: g.ID(), TTL: left.Base.Rec.TTL}
 	moveTicket(&t, left.Base.Version, sentWrite(clock, lockrec.HolderNonce(left.Base.Rec), left.Sent))
 	open := left.Open
 	for _, s := range open[max(0, len(open)-maxAnnounced):] { // the last ones
@@ -42,7 +42,7 @@ func Detach(ctx context.Context, h *holding.Holder, g *belief.Grant) (Ticket, er
 	if !left.Idle || left.Settled && left.Base.Rec.Presence == "" {
 		return t, nil
 	}
-	u := use{cell: h.Cell, t: t, base: left.Base, next: func(r *lockrec.Record) { r.Presence = "" }}
+	u := use{cell: &h.Cell, t: t, base: left.Base, next: func(r *lockrec.Record) { r.Presence = "" }}
 	if err := u.write(ctx); errors.Is(err, belief.ErrLost) || errors.Is(err, belief.ErrReleased) {
 		return Ticket{}, err
 	}
@@ -57,7 +57,7 @@ func Attach(ctx context.Context, c *holding.Client, h *holding.Holder, t Ticket)
 	// What the ticket says of time is another machine's word. So the lease counts
 	// from a write of this process's own, with a nonce that no ticket has announced:
 	// of two that attach with one ticket, only one writes over the version it names.
-	u, err := begin(ctx, h.Cell, t, func(r *lockrec.Record) { c.Sign(ctx, r) })
+	u, err := begin(ctx, &h.Cell, t, func(r *lockrec.Record) { c.Sign(ctx, r) })
 	if err != nil {
 		return nil, err
 	}
