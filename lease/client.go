@@ -45,7 +45,7 @@ func (c *Client) handle(name string, s *Session, o *LockOptions, call method) (*
 	if s != nil {
 		under = s.k
 	}
-	h := &Handle{c: c, opts: &plainOptions}
+	h := &Handle{}
 	if err := c.k.Init(&h.k, name, under); err != nil {
 		return nil, err
 	}

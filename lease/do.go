@@ -76,7 +76,7 @@ func (g *Guard) do(ctx context.Context, f func(context.Context, *Guard) error) (
 	w := g.b.NewWork(ctx)
 	stop := context.AfterFunc(g.Context(), func() { w.End(g.Err()) })
 	ignore := func() bool { return true }
-	if g.h.opts.OnYieldRequest == YieldOnRequest {
+	if YieldPolicy(g.h.k.Opts.OnYieldRequest) == YieldOnRequest {
 		ignore = context.AfterFunc(g.b.Grant().YieldContext(), func() { w.End(g.yieldsOnRequest()) })
 	}
 	returned := false

@@ -121,7 +121,7 @@ func (e *Election) Campaign(ctx context.Context, value []byte) (*Guard, error) {
 // introduce writes the value of a leader into the record, if it does not stand there: the session
 // that hands the lock over knows neither the value of the next leader nor its name for people.
 func (e *Election) introduce(ctx context.Context, guard *Guard, value []byte) error {
-	set, last := e.h.c.space.Set, e.h.k.Cell.Known()
+	set, last := e.h.space().Set, e.h.k.Cell.Known()
 	handed := last != nil && last.Rec != nil && last.Rec.Grant == guard.b.Grant().ID() && last.Rec.Holder != set.Holder
 	if !handed && bytes.Equal(guard.Data(), value) {
 		return nil
@@ -227,7 +227,7 @@ func (s *Session) Lead(ctx context.Context, name string, value []byte, f func(ct
 	if elected || ctx.Err() != nil || !errors.Is(s.Err(), ErrLost) {
 		return err
 	}
-	return s.c.Lead(ctx, name, value, f, &LockOptions{OnYieldRequest: e.h.opts.OnYieldRequest})
+	return s.c.Lead(ctx, name, value, f, &LockOptions{OnYieldRequest: YieldPolicy(e.h.k.Opts.OnYieldRequest)})
 }
 
 // LeaderState is the state of a leader, as far as the reader knows.

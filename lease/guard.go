@@ -28,7 +28,7 @@ func (g *Guard) Handle() *Handle { return g.h }
 
 // Grace returns Options.Grace: the time within which guarded work must stop after the end of the
 // guard's context.
-func (g *Guard) Grace() time.Duration { return g.h.c.space.Set.Grace }
+func (g *Guard) Grace() time.Duration { return g.h.space().Set.Grace }
 
 // GraceRemaining returns how much of the grace is left. While the lease is trusted, the result is
 // the whole grace. After the lease has expired or was broken, the result is the rest of the
@@ -96,7 +96,7 @@ func (g *Guard) SetData(ctx context.Context, data []byte) error {
 // rewrite changes the record of the grant, until done says that it is changed.
 func (g *Guard) rewrite(ctx context.Context, change func(*Record) error, done func() bool) error {
 	unclear := false // whether a write may yet be applied
-	pause := g.h.c.space.Backoff(g.h.c.space.Set.MinPoll, g.h.c.space.Set.MaxPoll)
+	pause := g.h.space().Backoff(g.h.space().Set.MinPoll, g.h.space().Set.MaxPoll)
 	for {
 		err := g.b.Grant().Renew(ctx, true, change)
 		if err == nil && done() {

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/holdfast-go/holdfast/lease/internal/belief"
+	"github.com/holdfast-go/holdfast/lease/internal/cell"
 	"github.com/holdfast-go/holdfast/lease/internal/holding"
 )
 
@@ -13,10 +14,10 @@ import (
 // not even a handle of the same process. A handle starts no goroutine and needs no Close. Any
 // number of goroutines may use it.
 type Handle struct {
-	c    *Client
-	k    holding.Holder
-	opts *LockOptions
+	k holding.Holder
 }
+
+func (h *Handle) space() *cell.Space { return h.k.Cell.Space }
 
 // job returns the job of a handle with LockOptions.Period, or nil.
 func (h *Handle) job() *job {

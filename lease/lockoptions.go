@@ -114,7 +114,7 @@ func (o *LockOptions) acquire(h *Handle, ctx context.Context) (*Guard, error) {
 	return h.Acquire(ctx)
 }
 
-// plainOptions are those of a handle that was given none: most have none, and share them.
+// plainOptions are those of a handle that was given none.
 var plainOptions LockOptions
 
 // choose sets the options of the handle for a call. It refuses those that the call cannot honour,
@@ -126,8 +126,7 @@ func (h *Handle) choose(o *LockOptions, call method) error {
 	if *o == plainOptions && call != methodLead {
 		return nil
 	}
-	own, set := *o, h.c.space.Set
-	h.opts = &own
+	set := h.space().Set
 	bad := func(format string, args ...any) error {
 		return fmt.Errorf("%w: lock %q: %s", store.ErrInvalid, h.k.Name(), fmt.Sprintf(format, args...))
 	}
@@ -167,8 +166,10 @@ func (h *Handle) choose(o *LockOptions, call method) error {
 		if err := o.Period.check(); err != nil {
 			return err
 		}
-		work = &job{h: h, before: map[string]*Run{}}
+		work = &job{h: h, period: o.Period, retries: o.Retries, before: map[string]*Run{}}
 	}
-	h.k.Customize(holding.Options{Shared: o.Shared, Slots: o.Slots, Fair: o.Fair, Linger: o.Linger, Candidate: call == methodLead}, work)
+	h.k.Customize(holding.Options{
+		Shared: o.Shared, Slots: o.Slots, Fair: o.Fair, Linger: o.Linger, Candidate: call == methodLead, OnYieldRequest: int(o.OnYieldRequest),
+	}, work)
 	return nil
 }

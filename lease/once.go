@@ -124,7 +124,7 @@ func (c *Client) Once(ctx context.Context, name string, period Period, f func(ct
 // [RunDone], and any other err means [RunFailed]. The last call before the release counts. If the
 // grant is not a run (see [LockOptions].Period), the call has no effect.
 func (g *Guard) SetRunResult(err error) {
-	end := &Run{Ended: g.h.c.space.Clock.Wall().UTC(), Outcome: RunDone}
+	end := &Run{Ended: g.h.space().Clock.Wall().UTC(), Outcome: RunDone}
 	if err != nil {
 		end.Outcome, end.Error = RunFailed, shorten(err.Error())
 	}
@@ -147,10 +147,12 @@ func shorten(text string) string {
 // job is what a handle with [LockOptions.Period] knows. Like an attempt it is used by one
 // goroutine at a time.
 type job struct {
-	h      *Handle
-	last   *Run            // the one before next
-	next   *Run            // the run that an attempt begins
-	before map[string]*Run // by the grants that this handle has claimed: the run before
+	h       *Handle
+	period  Period
+	retries int
+	last    *Run            // the one before next
+	next    *Run            // the run that an attempt begins
+	before  map[string]*Run // by the grants that this handle has claimed: the run before
 }
 
 // Due returns nil if a run may begin in the state s, where open reports whether the lock can be
@@ -158,7 +160,7 @@ type job struct {
 // the job ran already rests on no state that may later turn out never to have taken effect.
 func (j *job) Due(ctx context.Context, s *cell.Seen, open bool) error {
 	err := j.dueIn(s, open)
-	if err == nil || !j.h.c.space.Set.Traits.Delayed() {
+	if err == nil || !j.h.space().Set.Traits.Delayed() {
 		return err
 	}
 	final, unread := j.h.k.Cell.Fetch(ctx)
@@ -169,11 +171,11 @@ func (j *job) Due(ctx context.Context, s *cell.Seen, open bool) error {
 }
 
 func (j *job) dueIn(s *cell.Seen, open bool) error {
-	h, now := j.h, j.h.c.space.Clock.Wall().Round(0).UTC()
-	start, end := h.opts.Period.At(now)
+	h, now := j.h, j.h.space().Clock.Wall().Round(0).UTC()
+	start, end := j.period.At(now)
 	j.last = j.lastRun(s.Rec)
-	j.next = &Run{Period: h.opts.Period.String(), Began: now, PeriodEnd: end.UTC(), Outcome: RunRunning, Holder: h.c.space.Set.Holder}
-	if lockrec.Due(j.next, j.last, start, h.opts.Retries, open) {
+	j.next = &Run{Period: j.period.String(), Began: now, PeriodEnd: end.UTC(), Outcome: RunRunning, Holder: h.space().Set.Holder}
+	if lockrec.Due(j.next, j.last, start, j.retries, open) {
 		return nil
 	}
 	ran := &AlreadyRanError{Name: h.k.Name(), Token: s.Rec.Token, Last: *j.last}

@@ -114,7 +114,8 @@ type Options struct {
 	Fair   bool          // in the order of arrival
 	Linger time.Duration // for how long the grant is kept without guards
 
-	Candidate bool // of an election
+	Candidate      bool // of an election
+	OnYieldRequest int  // a lease.YieldPolicy, which a holder does not use
 }
 
 // Job is what the record of a lock has of a periodic job.
