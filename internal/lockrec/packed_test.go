@@ -4,8 +4,11 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"reflect"
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/holdfast-go/holdfast/store"
 )
 
 // TestPack: a packed record is the same when it is unpacked, and a record that differs from the pattern
@@ -16,8 +19,8 @@ func TestPack(t *testing.T) {
 		return &Record{Name: name, State: Held, Grant: "session." + name, Token: uint64(len(name)), Nonce: rand.Text(), Granted: now, Renewed: now, Session: "session", TTL: time.Second, Data: []byte("data")}
 	}
 	pattern, r := record("pattern"), record("job")
-	p, ok := Pack(r, pattern)
-	if got := Unpack(p, pattern, r.Name, r.Grant, r.Token); !ok || !reflect.DeepEqual(got, r) {
+	p, ok := Pack("1", r, pattern)
+	if _, got := Unpack(p, pattern, r.Name, r.Grant, r.Token); !ok || !reflect.DeepEqual(got, r) {
 		t.Errorf("%v, %+v, want %+v", ok, got, r)
 	}
 	own := map[string]bool{"Name": true, "Grant": true, "Token": true, "Nonce": true}
@@ -44,8 +47,21 @@ func TestPack(t *testing.T) {
 		default:
 			t.Fatalf("no other value of the field %s is known", field.Name)
 		}
-		if p, ok := Pack(&other, pattern); ok != own[field.Name] || ok && !reflect.DeepEqual(Unpack(p, pattern, other.Name, other.Grant, other.Token), &other) {
+		if p, ok := Pack("1", &other, pattern); ok != own[field.Name] || ok && !reflect.DeepEqual(unpacked(p, pattern, &other), &other) {
 			t.Errorf("with another %s: packed %v", field.Name, ok)
 		}
 	}
+	random := rand.Text()
+	for _, version := range []store.Version{"", "7", store.Version(random), store.Version("12." + random), store.Version("12." + strings.ToLower(random)), store.Version(random[:25])} {
+		p, ok := Pack(version, r, pattern)
+		got, rec := Unpack(p, pattern, r.Name, r.Grant, r.Token)
+		if !ok || got != version || !reflect.DeepEqual(rec, r) {
+			t.Errorf("packed %q, unpacked %q, %v", version, got, ok)
+		}
+	}
+}
+
+func unpacked(packed string, pattern, r *Record) *Record {
+	_, rec := Unpack(packed, pattern, r.Name, r.Grant, r.Token)
+	return rec
 }

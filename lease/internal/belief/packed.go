@@ -6,7 +6,6 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/lockrec"
 	"github.com/holdfast-go/holdfast/lease/internal/cell"
-	"github.com/holdfast-go/holdfast/store"
 )
 
 // maxPatterns bounds the records of a session's locks from which those of others may differ in little.
@@ -27,8 +26,8 @@ func (g *Grant) pack(s *Grant, now *cell.Seen, id string) bool {
 		patterns = *all
 	}
 	if n := len(patterns); n > 0 {
-		if rec, ok := lockrec.Pack(now.Rec, patterns[n-1]); ok {
-			g.counter, g.pattern, g.packed = uint32(counter), uint8(n-1), rec+string(now.Version)
+		if packed, ok := lockrec.Pack(now.Version, now.Rec, patterns[n-1]); ok {
+			g.counter, g.pattern, g.packed = uint32(counter), uint8(n-1), packed
 			return true
 		}
 	}
@@ -52,6 +51,6 @@ func (g *Grant) known() *cell.Tries {
 		return g.tries
 	}
 	pattern := (*g.session().patterns.Load())[g.pattern]
-	rec := lockrec.Unpack(g.packed[:lockrec.PackedSize], pattern, g.cell.Name(), g.ID(), g.token)
-	return g.cell.Over(&cell.Seen{Version: store.Version(g.packed[lockrec.PackedSize:]), Rec: rec})
+	version, rec := lockrec.Unpack(g.packed, pattern, g.cell.Name(), g.ID(), g.token)
+	return g.cell.Over(&cell.Seen{Version: version, Rec: rec})
 }
