@@ -49,15 +49,14 @@ type Special struct {
 // A program can hold many locks under one session. So a grant that is only held is small: all that it
 // needs to be renewed, to write or to end is in its activity.
 type Grant struct {
-	cell  *cell.Cell
-	token uint64
+	cell    *cell.Cell
+	token   uint64
+	Place   uint32 // among the locks of the session, which guards it
+	counter uint32 // of a packed grant: the number in its id
 
-	mu      sync.Mutex // never held across I/O
-	counter uint32     // of a packed grant: the number in its id
-	pattern uint8      // of its record; see pack
-	wasLast bool       // Terms.WasLastHolder
-	guard   *Guard     // the last that has joined, and through it the others
-	packed  string     // the record, while no tries are in the activity; see pack
+	mu     sync.Mutex // never held across I/O
+	guard  *Guard     // the last that has joined, and through it the others
+	packed string     // the record of a grant with a counter; see pack
 
 	*activity // changed once at most, under mu; see acts
 }
@@ -66,6 +65,7 @@ type Grant struct {
 // guards it.
 type activity struct {
 	Special
+	wasLast   bool          // Terms.WasLastHolder
 	id        string        // of a grant without a counter
 	sent      time.Duration // when the last write known to be applied was sent
 	ended     error         // why the grant ended; nil while the holder may believe in it
@@ -127,15 +127,15 @@ func (g *Grant) session() *Grant { return g.owner().Session() }
 // is its owner. The trust counts from the time sent. firm says whether that state survives a power
 // cut.
 func Begin(ctx context.Context, c *cell.Cell, now *cell.Seen, sent time.Duration, firm bool, terms Terms) *Grant {
-	g := &Grant{cell: c, token: terms.Token, wasLast: terms.WasLastHolder, activity: &noActivity}
+	g := &Grant{cell: c, token: terms.Token, activity: &noActivity}
 	s := g.session()
-	if s != nil && terms.Special == (Special{}) && g.pack(s, now, terms.Grant) {
+	if s != nil && terms.Special == (Special{}) && g.pack(s, now, terms) {
 		return g // the session renews, and watches the time
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.acts()
-	g.Special, g.id, g.sent, g.firm, g.tries = terms.Special, terms.Grant, sent, firm, c.Over(now)
+	g.Special, g.wasLast, g.id, g.sent, g.firm, g.tries = terms.Special, terms.WasLastHolder, terms.Grant, sent, firm, c.Over(now)
 	if s != nil {
 		return g
 	}

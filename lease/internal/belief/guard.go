@@ -49,7 +49,7 @@ func (g *Grant) Join(ctx context.Context, guard *Guard) bool {
 	if g.ended != nil || g.releasing {
 		return false
 	}
-	*guard = Guard{g: g, next: g.guard, ctx: cell.Unbound(ctx), wasLastHolder: g.endIdle() || g.wasLast}
+	*guard = Guard{g: g, next: g.guard, ctx: cell.Unbound(ctx), wasLastHolder: g.endIdle() || g.followsItself()}
 	g.guard = guard
 	return true
 }

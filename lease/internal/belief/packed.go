@@ -11,11 +11,11 @@ import (
 // maxPatterns bounds the records of a session's locks from which those of others may differ in little.
 const maxPatterns = math.MaxUint8
 
-// pack keeps the state now, of the grant with that id under the session s, in little memory. It
-// reports whether that was possible: the record differs in little from that of an earlier lock of
-// the session.
-func (g *Grant) pack(s *Grant, now *cell.Seen, id string) bool {
-	counter := lockrec.Counter(s.cell.Name(), id)
+// pack keeps the state now, of a grant under the session s, in little memory: the number of a record
+// of the session, the term WasLastHolder, and what differs from that record. It reports whether that
+// was possible: the record differs in little from that of an earlier lock of the session.
+func (g *Grant) pack(s *Grant, now *cell.Seen, terms Terms) bool {
+	counter := lockrec.Counter(s.cell.Name(), terms.Grant)
 	if counter == 0 || counter > math.MaxUint32 {
 		return false
 	}
@@ -27,7 +27,11 @@ func (g *Grant) pack(s *Grant, now *cell.Seen, id string) bool {
 	}
 	if n := len(patterns); n > 0 {
 		if packed, ok := lockrec.Pack(now.Version, now.Rec, patterns[n-1]); ok {
-			g.counter, g.pattern, g.packed = uint32(counter), uint8(n-1), packed
+			last := byte(0)
+			if terms.WasLastHolder {
+				last = 1
+			}
+			g.counter, g.packed = uint32(counter), string([]byte{byte(n - 1), last})+packed
 			return true
 		}
 	}
@@ -36,6 +40,14 @@ func (g *Grant) pack(s *Grant, now *cell.Seen, id string) bool {
 		s.patterns.Store(&patterns)
 	}
 	return false
+}
+
+// followsItself returns the term WasLastHolder.
+func (g *Grant) followsItself() bool {
+	if g.counter != 0 {
+		return g.packed[1] == 1
+	}
+	return g.wasLast // the activity is the grant's own from the beginning
 }
 
 // IsPacked reports whether the grant keeps its record packed.
@@ -50,7 +62,7 @@ func (g *Grant) known() *cell.Tries {
 	if g.tries != nil {
 		return g.tries
 	}
-	pattern := (*g.session().patterns.Load())[g.pattern]
-	version, rec := lockrec.Unpack(g.packed, pattern, g.cell.Name(), g.ID(), g.token)
+	pattern := (*g.session().patterns.Load())[g.packed[0]]
+	version, rec := lockrec.Unpack(g.packed[2:], pattern, g.cell.Name(), g.ID(), g.token)
 	return g.cell.Over(&cell.Seen{Version: version, Rec: rec})
 }

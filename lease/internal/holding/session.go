@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -29,7 +30,7 @@ type Session struct {
 
 	mu        sync.Mutex // never held across I/O, nor while that of a grant is taken
 	over      bool       // the session has ended: no lock is added
-	locks     map[*belief.Grant]struct{}
+	locks     []*belief.Grant
 	claims    map[string]int // claims that are under way, by the name of the lock
 	idle      chan struct{}  // closed when none is, where Close waits for that
 	leftovers []*leftover
@@ -63,7 +64,7 @@ func (c *Client) openSession(ctx context.Context) (*Session, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Session{c: c, h: &Holder{}, closed: make(chan struct{}), locks: map[*belief.Grant]struct{}{}}
+	s := &Session{c: c, h: &Holder{}, closed: make(chan struct{})}
 	s.plain = &scope{c: c, Under: s}
 	s.h.init(key, &scope{c: c, own: s})
 	defer s.h.use()()
@@ -138,7 +139,8 @@ func (s *Session) add(g *belief.Grant) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.over {
-		s.locks[g] = struct{}{}
+		g.Place = uint32(len(s.locks))
+		s.locks = append(s.locks, g)
 	}
 	return !s.over
 }
@@ -146,18 +148,18 @@ func (s *Session) add(g *belief.Grant) bool {
 func (s *Session) remove(g *belief.Grant) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.locks, g)
+	if n := len(s.locks) - 1; int(g.Place) <= n && s.locks[g.Place] == g {
+		last := s.locks[n]
+		s.locks[g.Place], last.Place = last, g.Place
+		s.locks = slices.Delete(s.locks, n, n+1)
+	}
 }
 
 // all returns the locks that are not released, or not yet.
 func (s *Session) all() []*belief.Grant {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	all := make([]*belief.Grant, 0, len(s.locks))
-	for g := range s.locks {
-		all = append(all, g)
-	}
-	return all
+	return slices.Clone(s.locks)
 }
 
 // cause is why the session has ended.

@@ -39,7 +39,7 @@ func (c *Client) find(id string) *belief.Grant {
 func (s *Session) find(id string) *belief.Grant {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for g := range s.locks {
+	for _, g := range s.locks {
 		if g.ID() == id {
 			return g
 		}
