@@ -121,13 +121,12 @@ func (e *Election) Campaign(ctx context.Context, value []byte) (*Guard, error) {
 // introduce writes the value of a leader into the record, if it does not stand there: the session
 // that hands the lock over knows neither the value of the next leader nor its name for people.
 func (e *Election) introduce(ctx context.Context, guard *Guard, value []byte) error {
-	set, last := e.h.space().Set, e.h.k.Cell.Known()
-	handed := last != nil && last.Rec != nil && last.Rec.Grant == guard.b.Grant().ID() && last.Rec.Holder != set.Holder
-	if !handed && bytes.Equal(guard.Data(), value) {
+	holder := e.h.space().Set.Holder
+	if guard.b.Grant().Record().Holder == holder && bytes.Equal(guard.Data(), value) {
 		return nil
 	}
 	return guard.rewrite(ctx, func(r *Record) error {
-		r.Holder = set.Holder
+		r.Holder = holder
 		return lockrec.SetData(r, value)
 	}, func() bool { return bytes.Equal(guard.Data(), value) })
 }

@@ -938,3 +938,28 @@ func TestCandidateBrokenBeforeItsValue(t *testing.T) {
 		time.Sleep(time.Minute)
 	})
 }
+
+// A candidate without a value, to which the leadership is handed over, writes its name into the record, also if
+// it leads several elections under one session.
+func TestNamesOfHandedLeaders(t *testing.T) {
+	bubble(t, func(t *testing.T, st store.Store) {
+		fair := &lease.LockOptions{Fair: true}
+		first, c := open(t, client(t, st, nil)), client(t, st, &lease.Options{Holder: "next"})
+		next := open(t, c)
+		for i := range 3 {
+			name := fmt.Sprint("job ", i)
+			before, err := first.Election(name, fair)
+			must(t, err)
+			_, err = before.Campaign(t.Context(), nil)
+			must(t, err)
+			after, err := next.Election(name, fair)
+			must(t, err)
+			time.AfterFunc(time.Second, func() { report(t, before.Resign(t.Context())) })
+			_, err = after.Campaign(t.Context(), nil)
+			must(t, err)
+			if l, err := c.Leader(t.Context(), name); err != nil || l.Holder != "next" {
+				t.Errorf("the leader of %s is %q, %v", name, l.Holder, err)
+			}
+		}
+	})
+}

@@ -625,10 +625,15 @@ func TestMutants(t *testing.T) {
 			"		if now.Before(at) && at.IsZero() {\n",
 			"TestHandOverRequests/a store that pushes"},
 
+		{"a leader without a value keeps the name that it was handed the lock with", "election.go",
+			"	if guard.b.Grant().Record().Holder == holder && bytes.Equal(guard.Data(), value) {\n",
+			"	if bytes.Equal(guard.Data(), value) {\n",
+			"TestNamesOfHandedLeaders"},
+
 		// Memory of locks under a session.
 		{"a handle keeps the record of its lock", "internal/holding/holder.go",
-			"	if g != nil && g.IsPacked() {\n",
-			"	if g != nil && false {\n",
+			"	if v := g.Packed(); v != \"\" {\n",
+			"	if v := g.Packed(); v == \"?\" {\n",
 			"TestMemoryOfALock"},
 		{"the first sight of a lock under a session is kept", "internal/cell/firstseen.go",
 			" || s.Rec.Session != \"\")",

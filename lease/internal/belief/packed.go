@@ -6,6 +6,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/lockrec"
 	"github.com/holdfast-go/holdfast/lease/internal/cell"
+	"github.com/holdfast-go/holdfast/store"
 )
 
 // maxPatterns bounds the records of a session's locks from which those of others may differ in little.
@@ -50,11 +51,15 @@ func (g *Grant) followsItself() bool {
 	return g.wasLast // the activity is the grant's own from the beginning
 }
 
-// IsPacked reports whether the grant keeps its record packed.
-func (g *Grant) IsPacked() bool {
+// Packed returns the version of the record that the grant keeps packed. It is empty if the grant keeps it
+// whole.
+func (g *Grant) Packed() store.Version {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.tries == nil
+	if g.tries != nil {
+		return ""
+	}
+	return g.known().Base
 }
 
 // known returns the tries over the record. The caller has the turn, or holds g.mu.

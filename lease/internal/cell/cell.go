@@ -110,9 +110,12 @@ func (c *Cell) Known() *Seen {
 	return c.last.Load()
 }
 
-// Forget forgets the state that was seen last: the grant that was taken over that state keeps it.
-func (c *Cell) Forget() {
-	c.last.Store(nil)
+// Forget forgets the state that was seen last if it has that version: the grant that was taken over that
+// state keeps it. Another goroutine may have seen a later state, and entered the queue in it.
+func (c *Cell) Forget(v store.Version) {
+	if last := c.last.Load(); last != nil && last.Version == v {
+		c.last.CompareAndSwap(last, nil)
+	}
 }
 
 // Adopt takes over what another user of the client has seen of the record.

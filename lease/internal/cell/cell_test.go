@@ -42,3 +42,16 @@ func TestHangingCacheDelaysOnlyItsReader(t *testing.T) {
 		t.Errorf("after the cache answered, the cell knows %+v, want what the store has shown", got)
 	}
 }
+
+// A goroutine that forgets a state does not forget what another one has seen since.
+func TestForget(t *testing.T) {
+	c := &Cell{Space: NewSpace(context.Background(), &memstore.Store{}, &Settings{}, nil), Key: "/job"}
+	c.Note(&Seen{Version: "1"})
+	c.Note(&Seen{Version: "2"})
+	if c.Forget("1"); c.Known() == nil {
+		t.Error("version 2 was forgotten with version 1")
+	}
+	if c.Forget("2"); c.Known() != nil {
+		t.Error("version 2 was not forgotten")
+	}
+}

@@ -200,8 +200,11 @@ func (h *Holder) forgetPacked() {
 	h.mu.Lock()
 	g := h.grant
 	h.mu.Unlock()
-	if g != nil && g.IsPacked() {
-		h.Cell.Forget()
+	if g == nil {
+		return
+	}
+	if v := g.Packed(); v != "" {
+		h.Cell.Forget(v)
 	}
 }
 
