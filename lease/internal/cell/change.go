@@ -47,7 +47,7 @@ func (c *Cell) Change(ctx context.Context, base *Seen, change func(*Seen) (*lock
 		case f.Now != nil:
 			// OtherWrite says that the holder did not write. Here the write was not the holder's.
 			doubt = doubt || len(t.Open()) > 0 && (f.OtherWrite || f.Resolution != store.ResolutionNotApplied)
-			if base, err = others.Conflict(ctx); err != nil {
+			if base, err = others.Conflict(ctx, f.Now.Rec); err != nil {
 				return nil, store.MarkNotApplied(fmt.Errorf("%w: %w", f.Err, err))
 			}
 		case f.Resolution == store.ResolutionNotApplied:

@@ -466,7 +466,7 @@ func (a *attempt) tryAsMember(ctx context.Context) (*belief.Guard, error) {
 	if lockrec.IsRenewed(next.Rec) {
 		a.others.Free = 0
 	}
-	newer, err := a.others.Conflict(ctx)
+	newer, err := a.others.Conflict(ctx, next.Rec)
 	if ctx.Err() != nil {
 		return nil, h.held(a.now, h.c.Space.Set.MinPoll)
 	}

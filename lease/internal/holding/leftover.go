@@ -70,7 +70,7 @@ func (l *leftover) withdraw(ctx context.Context) error {
 			if at, _ := now.Find(l.grant); at != lockrec.Waiting {
 				others.Conflicts = 0
 			}
-			if newer, err := others.Conflict(ctx); err == nil && newer != nil {
+			if newer, err := others.Conflict(ctx, now.Rec); err == nil && newer != nil {
 				now = newer
 			}
 			if !now.Names(l.grant) {
