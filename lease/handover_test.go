@@ -145,6 +145,74 @@ func TestHandOverRequests(t *testing.T) {
 	}
 }
 
+// wakes is a store that wakes single waiters, and loses those wake-ups for which lost returns true.
+type wakes struct {
+	store.Store
+	mu    sync.Mutex
+	calls map[string]func()
+	lost  func() bool
+}
+
+// Unwrap lets the abilities through.
+func (w *wakes) Unwrap() store.Store { return w.Store }
+
+func (w *wakes) ExpectWake(_ context.Context, name string, wake func()) (end func(), err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.calls[name] = wake
+	return func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		delete(w.calls, name)
+	}, nil
+}
+
+func (w *wakes) Wake(_ context.Context, name string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if wake := w.calls[name]; wake != nil && !w.lost() {
+		wake()
+	}
+}
+
+// Where the store wakes single waiters, a hand-over costs few reads. A wake-up that is lost, or that an
+// earlier version does not send, costs time alone.
+func TestWakeUps(t *testing.T) {
+	n := 0
+	for _, c := range []struct {
+		name  string
+		lost  func() bool
+		old   bool // half of the programs know no wake-ups
+		looks float64
+		worst time.Duration
+	}{
+		{"all arrive", func() bool { return false }, false, 3, 10 * time.Millisecond},
+		{"every third is lost", func() bool { n++; return n%3 == 0 }, false, 5, lease.DefaultMaxPoll},
+		{"all are lost", func() bool { return true }, false, 16, lease.DefaultMaxPoll},
+		{"an earlier version is among them", func() bool { return false }, true, 16, lease.DefaultMaxPoll},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var all *wakes
+			r := turns(t, 40, 100*time.Millisecond, 10*time.Second, 20*time.Second, func(st store.Store, seed uint64) store.Store {
+				if all == nil {
+					all = &wakes{Store: st, calls: map[string]func(){}, lost: c.lost}
+				}
+				if c.old && seed%2 == 1 {
+					return nearTo(st, seed)
+				}
+				return nearTo(all, seed)
+			})
+			t.Log(r)
+			if r.looks > c.looks || r.writes > 4 || r.sessions > 2 {
+				t.Errorf("a hand-over takes %.1f reads, %.1f writes and %.2f reads of sessions", r.looks, r.writes, r.sessions)
+			}
+			if r.most-r.least > 2 || r.least == 0 || r.worst > c.worst {
+				t.Errorf("from %d to %d grants for a program; the lock was idle for %v", r.least, r.most, r.worst)
+			}
+		})
+	}
+}
+
 // One that was handed the lock and is dead is waited for no longer than any other holder; and
 // when its lock is broken with immediate effect, the next one has it at once.
 func TestDeadHeadDelaysTheQueueByOneTTL(t *testing.T) {

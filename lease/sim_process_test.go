@@ -241,7 +241,11 @@ func (b blockingLog) Handle(context.Context, slog.Record) error {
 // start makes a program, whose client has options drawn at random from those that are accepted.
 func (p *process) start(t *testing.T, ttl time.Duration) *life {
 	l := &life{p: p}
-	var st store.Store = store.Intercept(&p.s.st, p.distance(l, p.s.ledger.carry(l)))
+	var st store.Store = &p.s.st
+	if p.s.pushes {
+		st = p.s.wakes
+	}
+	st = store.Intercept(st, p.distance(l, p.s.ledger.carry(l)))
 	if !p.s.pushes && p.id%2 == 0 {
 		st = listedOf(st)
 	} else if !p.s.pushes {

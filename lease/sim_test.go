@@ -176,6 +176,7 @@ type sim struct {
 	pushes bool          // the store reports changes
 	wrong  *wrongRule    // nil but for a control
 	st     memstore.Store
+	wakes  *wakes // st, where it reports changes
 	ledger *ledger
 	healed chan struct{}
 	over   chan struct{} // closed when a rule was broken, too
@@ -227,6 +228,8 @@ func (l *luck) Uint64() uint64 {
 // At a scale of 60 that is longer than the default of ReleaseTimeout, so that releases rightly fail.
 func newSim(seed uint64) *sim {
 	s := &sim{seed: seed, rnd: newLuck(seed, 1), scale: 10, calm: seed%4 == 2, pushes: seed%3 > 0, slots: 2}
+	random := newLuck(seed, 3)
+	s.wakes = &wakes{Store: &s.st, calls: map[string]func(){}, lost: func() bool { return random.IntN(3) == 0 }}
 	switch {
 	case seed%16 == 1:
 		s.scale = 1 // leases of seconds, and the rest of minutes

@@ -12,7 +12,7 @@ var knownAbilities = sync.OnceValue(func() []ability {
 	return []ability{
 		watcherAbility(), listerAbility(), unsyncedAbility(), ageAbility(), conditionalAbility(),
 		uncommittedAbility(), resolverAbility(), presenceAbility(), describerAbility(),
-		tagListerAbility(),
+		tagListerAbility(), wakerAbility(),
 	}
 })
 

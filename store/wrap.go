@@ -69,7 +69,7 @@ type Handler func(ctx context.Context, op *Op) error
 // safe for use by several goroutines.
 //
 // The returned store has those abilities of inner that this package knows. Abilities
-// without keys ([Presence], [Describer], ListCost of [TagLister]) bypass f. Everything else of inner is hidden, so
+// without keys ([Presence], [Waker], [Describer], ListCost of [TagLister]) bypass f. Everything else of inner is hidden, so
 // that no other call bypasses f; see [As].
 func Intercept(inner Store, f func(ctx context.Context, op *Op, next Handler) error) Store {
 	return newIntercepted(inner, f)

@@ -79,6 +79,10 @@ func (f *full) Liveness(context.Context, string) store.Liveness { return store.A
 
 func (f *full) WaitLiveness(context.Context, string) error { return nil }
 
+func (f *full) ExpectWake(context.Context, string, func()) (func(), error) { return func() {}, nil }
+
+func (f *full) Wake(context.Context, string) {}
+
 // Extra is an ability that package store does not know.
 func (f *full) Extra() string { return "extra" }
 
@@ -93,6 +97,7 @@ var (
 	_ store.UncommittedReader = (*full)(nil)
 	_ store.Presence          = (*full)(nil)
 	_ store.TagLister         = (*full)(nil)
+	_ store.Waker             = (*full)(nil)
 )
 
 func newFull() *full { return &full{Store: memstore.New()} }

@@ -244,6 +244,7 @@ func (s *Store) sweepTmp() {
 	}
 	s.sweepStages(".", tmpPrefix)
 	s.sweepStages(tmpDir, "")
+	s.sweepWakes()
 }
 
 // sweepStages removes old stages, and files in the making, whose names have a prefix.

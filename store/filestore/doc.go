@@ -86,12 +86,13 @@
 //
 //	DIR/k/<key>/000000000001   the log of a key
 //	DIR/alive/<random>         one for each process that announced itself
+//	DIR/wake/<name>            one for each waiter that expects a wake-up; see [Store.ExpectWake]
 //	DIR/tmp/                   temporary files
 //	DIR/floor                  new logs start above it; see [Store.SweepDeleted]
 //
 // # Goroutines
 //
 // Reads and writes start no goroutine. While a call waits for a change ([Store.Watch],
-// [Store.WaitLiveness]), one goroutine for the whole process reads the inotify events of Linux.
+// [Store.WaitLiveness], [Store.ExpectWake]), one goroutine for the whole process reads the inotify events of Linux.
 // It ends a second after the last wait, or when the store is closed.
 package filestore

@@ -96,6 +96,7 @@ type Store struct {
 	idle      chan struct{} // closed when the last call returned after Close
 	topSynced bool          // the names that lead to the directory are durable
 	swept     time.Time     // when the temporaries were last swept
+	wakes     []string      // the files that are kept; see wakeDir
 }
 
 // Open opens the store in a directory. If the directory does not exist, Open creates it and its
@@ -195,6 +196,7 @@ func (s *Store) Close() error {
 	<-s.idle
 	s.watch.close()
 	s.logs.close()
+	s.endWakes()
 	return errors.Join(s.own.end(s), s.root.Close())
 }
 

@@ -50,15 +50,8 @@ type instance struct {
 
 // target is what one waiter waits for.
 type target struct {
-	name string // in the directory; empty: all of it
-	wake chan struct{}
-}
-
-func (t *target) signal() {
-	select {
-	case t.wake <- struct{}{}:
-	default:
-	}
+	name   string // in the directory; empty: all of it
+	signal func() // waits for nothing
 }
 
 // log waits for changes of a log, or of the directory where it would appear.
@@ -86,6 +79,11 @@ func (n *notify) alive(path string) (waiter, bool) {
 	return w, err == nil
 }
 
+// opened calls signal when a file is opened or removed, until stop.
+func (n *notify) opened(path string, signal func()) (stop func(), err error) {
+	return process.addTarget(path, selfEvents|syscall.IN_OPEN, &target{signal: signal})
+}
+
 // close ends the goroutine if no call of this process waits any more.
 func (n *notify) close() {
 	process.lock()
@@ -105,12 +103,23 @@ func (p *shared) unlock() { <-p.slot }
 
 // add registers a waiter for events of a file or directory.
 func (p *shared) add(path string, events uint32, name string) (waiter, error) {
+	wake := make(chan struct{}, 1)
+	stop, err := p.addTarget(path, events, &target{name, func() {
+		select {
+		case wake <- struct{}{}:
+		default:
+		}
+	}})
+	return waiter{wake: wake, stop: stop}, err
+}
+
+func (p *shared) addTarget(path string, events uint32, t *target) (stop func(), _ error) {
 	p.lock()
 	defer p.unlock()
 	if p.in == nil {
 		in, err := newInstance()
 		if err != nil {
-			return waiter{}, err
+			return nil, err
 		}
 		p.in = in
 		go p.read(in)
@@ -119,9 +128,8 @@ func (p *shared) add(path string, events uint32, name string) (waiter, error) {
 	wd, err := syscall.InotifyAddWatch(in.fd, path, events)
 	if err != nil {
 		p.endSoon(in)
-		return waiter{}, err
+		return nil, err
 	}
-	t := &target{name, make(chan struct{}, 1)}
 	if in.watches[int32(wd)] == nil {
 		in.watches[int32(wd)] = make(map[*target]struct{})
 	}
@@ -129,7 +137,7 @@ func (p *shared) add(path string, events uint32, name string) (waiter, error) {
 	if in.waiters++; in.waiters == 1 {
 		_ = in.file.SetReadDeadline(time.Time{}) // fails only when it is closed
 	}
-	return waiter{wake: t.wake, stop: func() { p.remove(in, int32(wd), t) }}, nil
+	return func() { p.remove(in, int32(wd), t) }, nil
 }
 
 func newInstance() (*instance, error) {

@@ -24,6 +24,7 @@ var workers = map[string]func(args []string) error{
 	"lockFloor": lockFloor,
 	"neighbour": neighbour,
 	"exchange":  exchange,
+	"expect":    expect,
 	"hostile":   hostile,
 	"ops":       operate,
 	"short":     short,

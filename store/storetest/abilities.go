@@ -312,6 +312,55 @@ func presenceCases() []testCase {
 	}
 }
 
+// wakeCases are the rules of [store.Waker].
+func wakeCases() []testCase {
+	return []testCase{
+		{"Wake", "Wake calls the function of the process that expects it, and no function that is not expected any more. It never fails.", func(e *env) {
+			w, ok := store.As[store.Waker](e.s)
+			other, _ := store.As[store.Waker](e.other)
+			if !ok {
+				e.absent("the store is not a Waker")
+			}
+			for range 2 {
+				a, b := make(chan bool, 8), make(chan bool, 8)
+				other.Wake(e.ctx, "A1.0")
+				endA, errA := w.ExpectWake(e.ctx, "A1.0", func() { a <- true })
+				endB, errB := w.ExpectWake(e.ctx, "B1.0", func() { b <- true })
+				if err := errors.Join(errA, errB); err != nil {
+					if errors.Is(err, errors.ErrUnsupported) {
+						e.absent("the store cannot wake single waiters here")
+					}
+					e.fatalf("ExpectWake: %v", err)
+				}
+				other.Wake(e.ctx, "A1.0")
+				select {
+				case <-a:
+				case <-e.ctx.Done():
+					e.fatalf("Wake did not call the function")
+				}
+				endA()
+				for len(a) > 0 {
+					<-a
+				}
+				other.Wake(e.ctx, "A1.0")
+				other.Wake(e.ctx, "B1.0")
+				<-b
+				endB()
+				if len(a) > 0 {
+					e.errorf("Wake called a function after its end")
+				}
+			}
+			for _, bad := range []string{"", ".", "..", ".a", "a/b", "../a", "a\x00", "a b", strings.Repeat("a", 65)} {
+				if end, err := w.ExpectWake(e.ctx, bad, func() {}); err == nil {
+					end()
+					e.errorf("ExpectWake accepted the name %q", bad)
+				}
+				other.Wake(e.ctx, bad)
+			}
+		}},
+	}
+}
+
 func (e *env) presence(s store.Store) store.Presence {
 	p, ok := store.As[store.Presence](s)
 	if !ok {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -25,12 +26,13 @@ type ableShared struct {
 	born   map[store.Version]time.Time
 	marks  map[string]uint64
 	alive  []string
+	wakes  map[string]func()
 	closed chan struct{}
 }
 
 func newAble() *able {
 	return &able{Store: memstore.New(), id: "process-1", ableShared: &ableShared{
-		born: make(map[store.Version]time.Time), marks: make(map[string]uint64), alive: []string{"process-1"}, closed: make(chan struct{}),
+		born: make(map[store.Version]time.Time), marks: make(map[string]uint64), alive: []string{"process-1"}, closed: make(chan struct{}), wakes: make(map[string]func()),
 	}}
 }
 
@@ -117,6 +119,28 @@ func (a *able) WaitLiveness(ctx context.Context, _ string) error {
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
+	}
+}
+
+func (a *able) ExpectWake(_ context.Context, name string, wake func()) (end func(), err error) {
+	if name == "" || len(name) > 64 || name[0] == '.' || strings.Trim(name, ".ABab10") != "" {
+		return nil, errors.New("invalid name")
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.wakes[name] = wake
+	return func() {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		delete(a.wakes, name)
+	}, nil
+}
+
+func (a *able) Wake(_ context.Context, name string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if wake := a.wakes[name]; wake != nil {
+		wake()
 	}
 }
 
@@ -265,6 +289,7 @@ func brokenAbilities() []broken {
 		{"waits with an error of its own", []string{"PresenceAwait"}, with(func(u *unable) {
 			u.await = func(context.Context, *able) error { return errors.New("no inotify") }
 		}), nil},
+		{"wakes a waiter that has gone", []string{"Wake"}, func() store.Store { return haunted{newAble()} }, nil},
 		{"restarts its versions with each unsynced put", []string{"UnsyncedThenDurable"}, func() store.Store { return &forgetful{memstore.New()} }, nil},
 		{"hands out the store below it", []string{"DecoratorHides"}, func() store.Store {
 			m := memstore.New()
@@ -287,6 +312,14 @@ func (b missing) GetUncommitted(ctx context.Context, key string) ([]byte, store.
 		err = store.ErrNotFound
 	}
 	return value, v, err
+}
+
+// haunted forgets no waiter.
+type haunted struct{ *able }
+
+func (h haunted) ExpectWake(ctx context.Context, name string, wake func()) (func(), error) {
+	_, err := h.able.ExpectWake(ctx, name, wake)
+	return func() {}, err
 }
 
 // forgetful returns a version of an unsynced put that Get does not confirm.

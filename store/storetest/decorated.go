@@ -86,7 +86,7 @@ func ruleOf(ability string) string {
 	return map[string]string{
 		"Watcher": "WatchDiffers", "Lister": "ListInvalid", "UnsyncedPutter": "UnsyncedPut", "AgeReader": "Age", "ConditionalGetter": "GetIfChanged",
 		"UncommittedReader": "GetUncommitted", "Resolver": "ResolveApplied", "Presence": "PresenceAlive", "Describer": "Traits",
-		"TagLister": "ListTags",
+		"TagLister": "ListTags", "Waker": "Wake",
 	}[ability]
 }
 

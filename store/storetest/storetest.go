@@ -111,7 +111,7 @@ type testCase struct {
 func cases() []suitetest.Case[*env] {
 	return suitetest.Cases[*env](
 		basicCases(), versionCases(), valueCases(), keyCases(), callCases(), resolveCases(), raceCases(),
-		watchCases(), listCases(), unsyncedCases(), readCases(), decoratorCases(), presenceCases(), disconnectCases(),
+		watchCases(), listCases(), unsyncedCases(), readCases(), decoratorCases(), presenceCases(), wakeCases(), disconnectCases(),
 	)
 }
 

@@ -3,6 +3,8 @@ package cell
 import (
 	"context"
 	"errors"
+	"hash/fnv"
+	"strconv"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/abandon"
@@ -130,6 +132,46 @@ func (p boundPresence) WaitLiveness(ctx context.Context, announcement string) er
 	return p.space.Run(ctx, 0, func(ctx context.Context) error {
 		return p.Presence.WaitLiveness(ctx, announcement)
 	})
+}
+
+// ExpectWake makes the store call wake when another client has taken an entry of that session out of the
+// queue of the lock. end is nil where the store cannot do that.
+func (c *Cell) ExpectWake(ctx context.Context, session string, wake func()) (end func()) {
+	if s := c.Space; s.waker != nil {
+		_ = s.Run(ctx, s.Set.CallTimeout(), func(ctx context.Context) (err error) {
+			end, err = s.waker.ExpectWake(ctx, c.wakeName(session), wake)
+			return err
+		})
+	}
+	return end
+}
+
+// wakeName is the name under which a session is woken for the lock. Another lock can have the same: then
+// the session reads in vain.
+func (c *Cell) wakeName(session string) string {
+	sum := fnv.New64a()
+	sum.Write([]byte(c.Key))
+	return session + "." + strconv.FormatUint(sum.Sum64(), 36)
+}
+
+// wakeNext wakes the waiters that have left the queue of the record before with the write of next, as
+// holders or otherwise. The waiters behind them keep their order.
+func (c *Cell) wakeNext(ctx context.Context, before, next *lockrec.Record) {
+	s := c.Space
+	if s.waker == nil || before == nil {
+		return
+	}
+	stay := next.Queue
+	for _, m := range before.Queue {
+		if len(stay) > 0 && stay[0].Grant == m.Grant {
+			stay = stay[1:]
+			continue
+		}
+		_ = s.Run(ctx, s.Set.CallTimeout(), func(ctx context.Context) error {
+			s.waker.Wake(ctx, c.wakeName(m.Session))
+			return nil
+		})
+	}
 }
 
 // boundCache is a cache whose calls end in time. A cache that does not answer counts as empty. Its

@@ -29,6 +29,7 @@ type Space struct {
 	Watcher  store.Watcher        // abilities of Store; nil where it lacks them
 	Unsynced store.UnsyncedPutter // its writes need not survive a power cut
 	Presence store.Presence
+	waker    store.Waker    // nil where the store cannot wake single waiters
 	cache    Cache          // nil where nothing is kept
 	Health   storeHealth    // of the store, for those who wait
 	Reads    ReadObserver   // nil where none is interested
@@ -60,6 +61,7 @@ func NewSpace(life context.Context, st store.Store, set *Settings, events event.
 	if presence, ok := store.As[store.Presence](st); ok && !set.NoPresence {
 		s.Presence = boundPresence{presence, s}
 	}
+	s.waker, _ = store.As[store.Waker](st)
 	if set.Cache != nil && set.Traits.ID != "" { // without an id, observations of different stores would be mixed up
 		s.cache = &boundCache{cache: set.Cache}
 	}

@@ -231,7 +231,7 @@ func (h *Holder) newcomer(ctx context.Context, rec *lockrec.Record, queue bool) 
 	if err := h.Under.beginClaim(h.Name()); err != nil {
 		return "", fmt.Errorf("lock %q: %w", h.Name(), err)
 	}
-	h.place.Enter(m.Grant, rec)
+	h.place.Enter(ctx, m.Grant, rec, at == lockrec.Waiting)
 	return m.Grant, nil
 }
 

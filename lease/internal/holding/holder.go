@@ -333,9 +333,10 @@ func (h *Holder) enterFairQueue(ctx context.Context, w *waiting.Waiter) (*belief
 	return h.outOfTurn(ctx, h.c.Space.Backoff(5*time.Millisecond, 200*time.Millisecond), func(held bool) bool { return held && h.place.Entry() == "" })
 }
 
-// woken takes the lock if another handle of the client has seen that it was handed over.
+// woken takes the lock if another handle of the client has seen that it was handed over, or the store
+// has woken this one.
 func (h *Holder) woken(ctx context.Context) (*belief.Guard, error) {
-	if !h.place.IsShown() {
+	if !h.place.IsDue() {
 		return nil, nil
 	}
 	// Its turn will come; but not before it has taken what was handed to it, if those before it in

@@ -24,6 +24,8 @@ type Place struct {
 // waited is what a handle knows of its wait that has had to wait.
 type waited struct {
 	entry   string    // the grant under which the handle is in the lock's queue
+	endWake func()    // ends that the store wakes the handle for that entry; nil: it does not
+	woken   bool      // the store has woken it
 	joined  time.Time // when it came there, behind as many
 	behind  int
 	turn    time.Duration        // in which the queue came forward by one when it was there before
@@ -61,31 +63,49 @@ func (p *Place) HasWaited() bool {
 // Cell implements waiting.Party.
 func (p *Place) Cell() *cell.Cell { return p.cell }
 
-// Enter notes that the handle enters the queue of r with that grant.
-func (p *Place) Enter(grant string, r *lockrec.Record) {
+// Enter notes that the handle enters the queue of r with that grant. From then on, so before it is in
+// the record, the store wakes it.
+func (p *Place) Enter(ctx context.Context, grant string, r *lockrec.Record, waits bool) {
 	p.mu.Lock()
-	defer p.mu.Unlock()
 	p.hasToWait()
 	p.entry, p.shown, p.joined, p.behind = grant, nil, time.Now(), max(len(r.Queue)-1, 0)
+	p.mu.Unlock()
+	if !waits {
+		return
+	}
+	end := p.cell.ExpectWake(ctx, lockrec.SessionOf(grant), func() {
+		p.mu.Lock()
+		p.woken = p.entry == grant
+		p.mu.Unlock()
+		p.queues.Wake(p)
+	})
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.endWake = end
 }
 
 // Forget notes that a grant is not in the queue any more, or never was, and reports whether it was
 // the entry.
 func (p *Place) Forget(entry string) bool {
 	p.mu.Lock()
-	defer p.mu.Unlock()
 	if entry == "" || p.entry != entry {
+		p.mu.Unlock()
 		return false
 	}
-	p.entry, p.shown = "", nil
+	end := p.endWake
+	p.entry, p.shown, p.endWake, p.woken = "", nil, nil, false
+	p.mu.Unlock()
+	if end != nil {
+		end()
+	}
 	return true
 }
 
-// IsShown reports whether TakeShown would return a state.
-func (p *Place) IsShown() bool {
+// IsDue reports whether TakeShown would return a state, or the store has woken the handle.
+func (p *Place) IsDue() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.shown != nil
+	return p.shown != nil || p.woken
 }
 
 // Look is what the handle's last read means for the pause that follows it.
@@ -93,8 +113,9 @@ func (p *Place) Look(wait time.Duration) waiting.Look {
 	s := p.cell.Known()
 	p.mu.Lock()
 	p.hasToWait()
+	look := waiting.Look{Seen: s, Wait: wait, Pace: &p.pace, Turn: p.turn, IsWoken: p.endWake != nil && !p.woken}
 	p.mu.Unlock()
-	look := waiting.Look{Seen: s, Wait: wait, Due: p.nextRead(), Pace: &p.pace}
+	look.Due = p.nextRead()
 	if p.Entry() != "" && s != nil && s.Rec != nil {
 		look.Entries = p.Entries(s)
 	}

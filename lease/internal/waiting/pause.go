@@ -43,6 +43,12 @@ type Look struct {
 	// Due is the time until the session of one ahead in the queue is read next; 0 if it is not.
 	Due time.Duration
 
+	// Turn is in which time the queue moved forward by one at an earlier wait of the handle; 0: not known.
+	Turn time.Duration
+
+	// IsWoken says that the store wakes the handle when its entry leaves the queue.
+	IsWoken bool
+
 	// Pace keeps how fast the queue moves forward, for the next wait of the same handle.
 	Pace *time.Duration
 }
@@ -141,7 +147,9 @@ func (l *Queue) waitForChange(ctx context.Context, cancel context.CancelFunc, w 
 				}
 			})
 		}
-		w.pause(ctx, l.skips)
+		if !w.pause(ctx, l.skips) {
+			return false
+		}
 		if watcher.Watch(ctx, c.Key, last.Version) == nil || ctx.Err() != nil {
 			return false
 		}
@@ -185,14 +193,19 @@ func (l *Queue) skipTime(look *Look) time.Duration {
 		l.step = max(l.step, min(since, 2*l.step))
 	}
 	l.place, *look.Pace = place, l.step
-	if place < 2 {
-		return 0
-	}
 	most := set.MaxPoll
 	if lockrec.TurnsBefore(s.Rec, place) < 2 {
 		most = set.MinPoll
 	}
-	return min(time.Duration(place)*l.step/turnPart, most, s.Rec.Queue[place].TTL/3)
+	skips := time.Duration(place) * l.step / turnPart
+	switch {
+	case look.IsWoken:
+		skips = time.Duration(place+1) * max(look.Turn, l.step, leastTurn)
+		skips += skips / wakePart
+	case place < 2:
+		return 0
+	}
+	return min(skips, most, s.Rec.Queue[place].TTL/3)
 }
 
 const (
@@ -200,6 +213,14 @@ const (
 	// two thirds of that time, where some writes take ten times as long as others, the lock was
 	// idle four times as long.
 	turnPart = 2
+
+	// wakePart: a waiter that the store wakes reads nevertheless when that is late by one part in wakePart
+	// of the time until its turn. A wake-up may be lost, and an earlier version sends none.
+	wakePart = 4
+
+	// leastTurn is the least time until the turn of the next waiter that such a waiter assumes. If it
+	// read earlier, most of its reads would be in vain.
+	leastTurn = 5 * time.Millisecond
 
 	// leastStep is a waiter's first estimate of the time in which a queue moves forward by one.
 	leastStep = time.Millisecond
@@ -251,7 +272,9 @@ func (l *Queue) endPause(ctx context.Context, seen store.Version) bool {
 	return l.of.batchPolls != nil && l.unchanged(ctx, seen, until)
 }
 
-// pause sleeps until a time, or until w is woken, or ctx ends.
-func (w *Waiter) pause(ctx context.Context, d time.Duration) {
+// pause sleeps for d, or until w is woken, or ctx ends. It reports whether it has slept for d.
+func (w *Waiter) pause(ctx context.Context, d time.Duration) bool {
+	began := time.Now()
 	_ = backoff.SleepOrWake(ctx, d, w.Wake)
+	return time.Since(began) >= d
 }

@@ -169,6 +169,19 @@ func (q *Queues) Granted(c *cell.Cell) {
 	}
 }
 
+// Wake wakes the goroutines that wait with p.
+func (q *Queues) Wake(p Party) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if l := q.byKey[p.Cell().Key]; l != nil {
+		for _, w := range l.waiters {
+			if w.party == p {
+				w.stir()
+			}
+		}
+	}
+}
+
 // Freed wakes the first waiter for the lock that was released through c, if it waits with another
 // handle.
 func (q *Queues) Freed(c *cell.Cell) {
