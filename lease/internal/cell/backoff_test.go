@@ -26,10 +26,10 @@ func TestPausesAfterConflicts(t *testing.T) {
 		{"no record", true, nil, 10 * time.Millisecond, 10 * 2 * mostPause},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			set := &Settings{TTL: time.Minute, MaxPoll: 5 * time.Second, Traits: store.Traits{Local: c.local}}
+			set := &Settings{KeyPrefix: "lock", TTL: time.Minute, MaxPoll: 5 * time.Second, Traits: store.Traits{Local: c.local}}
 			s := NewSpace(t.Context(), &memstore.Store{}, set, nil)
 			began := time.Now()
-			others := (&Cell{Space: s, Name: "job", Key: "lock/job"}).Contention(FreeConflicts)
+			others := (&Cell{Space: s, Key: "lock/job"}).Contention(FreeConflicts)
 			for range FreeConflicts {
 				if _, err := others.Conflict(t.Context(), c.rec); err != nil || time.Since(began) > 0 {
 					t.Errorf("%s: the first conflicts took %v, %v", c.name, time.Since(began), err)

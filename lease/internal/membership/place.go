@@ -80,8 +80,13 @@ func (p *Place) Enter(ctx context.Context, grant string, r *lockrec.Record, wait
 		p.queues.Wake(p)
 	})
 	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.endWake = end
+	if p.entry == grant {
+		p.endWake, end = end, nil
+	}
+	p.mu.Unlock()
+	if end != nil { // the handle has left meanwhile
+		end()
+	}
 }
 
 // Forget notes that a grant is not in the queue any more, or never was, and reports whether it was
