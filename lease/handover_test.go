@@ -145,6 +145,44 @@ func TestHandOverRequests(t *testing.T) {
 	}
 }
 
+// A waiter that is handed the lock by another client uses it only when that client's write survives a power
+// cut: otherwise a later grant could get the same token.
+func TestHandedOverLockIsDurable(t *testing.T) {
+	bubble(t, func(t *testing.T, st store.Store) {
+		st = described{st, store.Traits{Local: true, ReadsUnsynced: true}}
+		held, err := with(t, open(t, client(t, st, nil)), "job", lease.LockOptions{Fair: true}).Acquire(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := newWire(st)
+		var mu sync.Mutex
+		released, durable := false, false
+		w.set(func(op *store.Op) fault {
+			mu.Lock()
+			defer mu.Unlock()
+			durable = durable || released && op.Kind == store.OpResolve && op.Key == "lock/job"
+			return pass
+		})
+		next := with(t, open(t, client(t, w, nil)), "job", lease.LockOptions{Fair: true})
+		time.AfterFunc(time.Minute, func() {
+			mu.Lock()
+			released = true
+			mu.Unlock()
+			mustRelease(t, held)
+		})
+		got, err := next.Acquire(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		mu.Lock()
+		if !durable {
+			t.Error("the waiter used the lock, and did not make the write of the other client durable")
+		}
+		mu.Unlock()
+		mustRelease(t, got)
+	})
+}
+
 // wakes is a store that wakes single waiters, and loses those wake-ups for which lost returns true.
 type wakes struct {
 	store.Store

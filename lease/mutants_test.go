@@ -657,6 +657,11 @@ func TestMutants(t *testing.T) {
 			"	return !ok || deadline.Before(time.Now()) || deadline.After(time.Now()) || ",
 			"TestQueueOfShortWaits"},
 
+		{"a lock that is handed over need not survive a power cut", "internal/holding/entry.go",
+			"final == s && h.c.Space.Set.Traits.ReadsUnsynced {",
+			"false {",
+			"TestHandedOverLockIsDurable"},
+
 		// A store that refuses requests.
 		{"a failed read does not make the pauses longer", "internal/waiting/pause.go",
 			"		l.polls.readFailed()\n",

@@ -31,6 +31,10 @@ type Traits struct {
 	// extra cost. Then a caller that expects to create the register need not read it first.
 	ConflictCarriesState bool
 
+	// ReadsUnsynced says that a read can show a write before that write survives a power cut. Then
+	// Resolve makes the write durable before it reports it as applied.
+	ReadsUnsynced bool
+
 	// Trusted says that the store is known to honour conditions, so that it need
 	// not be probed before its first use.
 	Trusted bool

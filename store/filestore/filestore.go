@@ -242,6 +242,7 @@ func (s *Store) Traits() store.Traits {
 		ID:                   s.id,
 		Local:                !s.network,
 		ConflictCarriesState: true,
+		ReadsUnsynced:        true,
 		Trusted:              !s.network,
 	}
 }

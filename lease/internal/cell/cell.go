@@ -23,6 +23,7 @@ type Seen struct {
 	At      time.Time       // monotonic: after the reply that showed it first
 	Sent    time.Time       // monotonic: before the request that showed it was sent; zero: not known
 	Age     time.Duration   // by the store's own clock; negative: not known
+	Durable bool            // whether it is known that it survives a power cut
 }
 
 // Find returns the place of a grant in the record of s.
@@ -239,6 +240,20 @@ func (c *Cell) Reread(ctx context.Context) (*Seen, error) {
 	now, err := c.Fetch(ctx)
 	if err != nil {
 		return nil, err
+	}
+	return c.Note(now), nil
+}
+
+// MakeDurable returns s when the write that made this state survives a power cut. A read can show a
+// write that does not yet. If the store does not know the write any more, MakeDurable returns the
+// present state.
+func (c *Cell) MakeDurable(ctx context.Context, s *Seen) (*Seen, error) {
+	if s.Durable {
+		return s, nil
+	}
+	now, found, err := c.ReadBack(ctx, "", []store.Version{s.Version})
+	if err != nil || found.Write != "" {
+		return s, err
 	}
 	return c.Note(now), nil
 }

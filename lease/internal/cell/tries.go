@@ -137,7 +137,7 @@ func (t *Tries) send(ctx context.Context, rec *lockrec.Record, at time.Duration,
 	sent := t.cell.Space.Clock.Monotonic()
 	version, err := t.cell.Space.Store.Put(ctx, t.cell.Key, t.Base, value)
 	if err == nil {
-		now := &Seen{Version: version, Rec: rec, At: t.cell.Space.Clock.Monotonic(), Sent: sent, Age: -1}
+		now := &Seen{Version: version, Rec: rec, At: t.cell.Space.Clock.Monotonic(), Sent: sent, Age: -1, Durable: true}
 		t.cell.wakeNext(ctx, t.Rec, rec)
 		return Finding{Resolution: store.ResolutionApplied, Now: now, Try: t.Sent[len(t.Sent)-1], Durable: true}
 	}

@@ -285,9 +285,14 @@ func (h *Holder) amend(ctx context.Context, s *cell.Seen, rec *lockrec.Record, e
 }
 
 // promote makes the grant of a waiter that the record s names as a holder. It believes in that only
-// after a read that the store has resolved.
+// after a read that the store has resolved, and only if a power cut does not undo the write of another
+// client that named it: otherwise a later grant would get the same token.
 func (h *Holder) promote(ctx context.Context, s *cell.Seen, m lockrec.Member, reason string) (*belief.Guard, *cell.Seen, error) {
-	if final, err := h.confirmed(ctx, s); err != nil || final != s {
+	final, err := h.confirmed(ctx, s)
+	if err == nil && final == s && h.c.Space.Set.Traits.ReadsUnsynced {
+		final, err = h.Cell.MakeDurable(ctx, s)
+	}
+	if err != nil || final != s {
 		return nil, final, err
 	}
 	h.place.Timed(-1)
