@@ -43,15 +43,15 @@ end() {
 }
 trap end EXIT
 trap 'exit 130' INT TERM
-# beside NICENESS FILE COMMAND...: runs a command beside what follows. It gets the processor time
-# that what is less nice leaves, its output goes to a file, and it has a group of processes that the
-# trap ends. Its number is $!, for await.
+# beside FILE COMMAND...: runs a command beside what follows. It gets the processor time that the
+# others leave, its output goes to a file, and it has a group of processes that the trap ends.
+# Its number is $!, for await.
 beside() {
-  local niceness=$1 output=$2
-  shift 2
+  local output=$1
+  shift
   set -m
   (
-    renice -n "$niceness" -p "$BASHPID" >/dev/null
+    renice -n 19 -p "$BASHPID" >/dev/null
     "$@"
   ) >"$output" 2>&1 &
   set +m
@@ -65,7 +65,7 @@ await() {
 }
 
 # MinIO and versitygw take minutes to build, and the tests without a server mostly wait.
-beside 19 "$work/servers" go run ./proof/integration/cmd/servers -prepare
+beside "$work/servers" go run ./proof/integration/cmd/servers -prepare
 servers=$!
 
 bash internal/lint.sh
@@ -101,7 +101,7 @@ without_race() {
 
 # What runs without the race detector computes, in virtual time. It gets the processor time that
 # the others leave. Its output comes when all have ended.
-beside 19 "$work/without-race" without_race "$@"
+beside "$work/without-race" without_race "$@"
 without_race=$!
 
 # Many packages wait rather than compute, so that more of them run than there are cores.
@@ -116,18 +116,15 @@ if [ -n "${HOLDFAST_TORTURE:-}" ]; then race=(-race); fi
 # Where a server cannot be had, the tests that need it say so.
 await "$servers" || cat "$work/servers"
 mapfile -t integration < <(go list ./proof/integration/... | grep -v '/hostile$')
-beside 5 "$work/real-servers" go test "${race[@]}" -vet=off -timeout 25m "$@" -skip TestVersioned "${integration[@]}"
-real_servers=$!
+failed=0
+echo "== go test against real servers"
+go test "${race[@]}" -vet=off -timeout 25m "$@" -skip TestVersioned "${integration[@]}" || failed=1
 
 # The tests of buckets with versions mostly wait, for writes to settle, and take a write
-# that lasts two seconds for one of unknown outcome, which fails them. So they come first where
-# others compute, too.
-failed=0
+# that lasts two seconds for one of unknown outcome, which fails them. So they do not run beside those
+# against the other servers.
 echo "== go test of buckets with versions"
 go test "${race[@]}" -vet=off -timeout 25m -parallel 96 "$@" -run TestVersioned ./proof/integration || failed=1
-echo "== go test against real servers"
-await "$real_servers" || failed=1
-cat "$work/real-servers"
 echo "== go test without the race detector"
 await "$without_race" || failed=1
 cat "$work/without-race"
