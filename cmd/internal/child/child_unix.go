@@ -233,7 +233,9 @@ func (c *Process) Left(refusing bool) string {
 	}
 	members, known := groupMembers(group)
 	if !known {
-		switch {
+		switch all = c.signal(0); {
+		case errors.Is(all, unix.ESRCH):
+			return "" // the last one was reaped meanwhile
 		case errors.Is(all, unix.EPERM):
 			return fmt.Sprintf("process group %d belongs to another user", group)
 		case refusing:
