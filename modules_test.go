@@ -22,8 +22,9 @@ import (
 // downloads nothing that another user needs.
 const requirementRules = `
 .:                  -
+store/sqlstore:     .
 object:             .
-items:              . object
+items:              . store/sqlstore object
 compat:             . object
 internal/aws:       . github.com/aws/
 aws:                . object internal/aws github.com/aws/
@@ -263,7 +264,8 @@ func TestBuiltPackages(t *testing.T) {
 		packages string
 		without  string // no built package has such a path
 	}{
-		{"lease checkpoint store/sqlstore", `holdfast/((internal/)?aws|object|items|compat|cmd)(/|$)|github.com/aws/`},
+		{"lease checkpoint store/filestore", `holdfast/((internal/)?aws|object|items|compat|cmd|store/sqlstore)(/|$)|github.com/aws/`},
+		{"lease store/sqlstore", `holdfast/((internal/)?aws|object|items|compat|cmd)(/|$)|github.com/aws/`},
 		{"object/bucketstore object/dirbucket object/indexbucket", `holdfast/((internal/)?aws|items|compat|cmd)/|github.com/aws/`},
 		{"items/sqltable store/sqlstore", `holdfast/((internal/)?aws|compat)/|github.com/aws/`},
 		{"compat/avisofile", `holdfast/((internal/)?aws|items)/|github.com/aws/`},

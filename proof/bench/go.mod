@@ -90,6 +90,7 @@ require (
 	github.com/holdfast-go/holdfast/items v0.1.0
 	github.com/holdfast-go/holdfast/items/dynamotable v0.1.0
 	github.com/holdfast-go/holdfast/proof/integration v0.1.0
+	github.com/holdfast-go/holdfast/store/sqlstore v0.1.0
 	github.com/mattn/go-isatty v0.0.20 // indirect
 	github.com/ncruces/go-strftime v1.0.0 // indirect
 	github.com/remyoudompheng/bigfft v0.0.0-20230129092748-24d4a6f8daec // indirect
@@ -119,3 +120,5 @@ replace github.com/holdfast-go/holdfast/proof/integration => ../integration
 replace github.com/holdfast-go/holdfast/items => ../../items
 
 replace github.com/holdfast-go/holdfast/items/dynamotable => ../../items/dynamotable
+
+replace github.com/holdfast-go/holdfast/store/sqlstore => ../../store/sqlstore
