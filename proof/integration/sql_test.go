@@ -7,12 +7,10 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"net/url"
 	"path/filepath"
 	"slices"
 	"strconv"
-	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -26,6 +24,7 @@ import (
 	"github.com/holdfast-go/holdfast/items/sqltable"
 	"github.com/holdfast-go/holdfast/lease"
 	"github.com/holdfast-go/holdfast/lease/leasetest"
+	"github.com/holdfast-go/holdfast/proof/integration/registers"
 	"github.com/holdfast-go/holdfast/proof/integration/servers"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/sqlstore"
@@ -50,13 +49,25 @@ func newSQLite(t *testing.T) database {
 // newPostgres makes a schema in a server, reached through a proxy if one is given.
 func newPostgres(t *testing.T, server *servers.Postgres, through string) database {
 	schema := "s" + strconv.FormatUint(rand.Uint64(), 36)
-	d := database{sqlstore.PostgreSQL, "pgx", server.URL(through) + "&search_path=" + schema}
-	direct := d
-	direct.url = server.URL("") + "&search_path=" + schema
-	if _, err := direct.open(t).ExecContext(t.Context(), "CREATE SCHEMA "+schema); err != nil {
+	d := database{sqlstore.PostgreSQL, "pgx", server.URL("") + "&search_path=" + schema}
+	if _, err := d.open(t).ExecContext(t.Context(), "CREATE SCHEMA "+schema); err != nil {
 		t.Fatal(err)
 	}
-	direct.create(t)
+	d.create(t)
+	if through != "" {
+		d = d.through(through)
+	}
+	return d
+}
+
+// through returns a database of PostgreSQL at another address, of a proxy or of a server that was restarted.
+func (d database) through(address string) database {
+	u, err := url.Parse(d.url)
+	if err != nil {
+		panic(err) // the test made it
+	}
+	u.Host = address
+	d.url = u.String()
 	return d
 }
 
@@ -114,160 +125,33 @@ type inDatabase struct {
 
 func (s inDatabase) Unwrap() store.Store { return s.Store }
 
-// eachDatabase runs a test on every dialect, with what wakes waiters and without.
-func eachDatabase(t *testing.T, f func(t *testing.T, open func(t *testing.T) store.Store)) {
-	t.Run("sqlite", func(t *testing.T) {
-		f(t, func(t *testing.T) store.Store { return newSQLite(t).store(t, false) })
-	})
-	server := servers.NewPostgres(t)
-	for _, listen := range []bool{false, true} {
-		t.Run(fmt.Sprintf("postgresql/listen=%v", listen), func(t *testing.T) {
-			f(t, func(t *testing.T) store.Store { return newPostgres(t, server, "").store(t, listen) })
-		})
-	}
-}
-
 // anotherHandle opens another handle on the same tables, as another process would.
 func anotherHandle(t *testing.T, first store.Store) store.Store {
 	s := first.(inDatabase)
 	return s.d.store(t, s.listen)
 }
 
-// The suite of registers on each database.
-func TestSQLStores(t *testing.T) {
+// The suites of registers and leases on SQLite.
+func TestSQLite(t *testing.T) {
 	t.Parallel()
-	eachDatabase(t, func(t *testing.T, open func(t *testing.T) store.Store) {
-		storetest.Run(t, open, &storetest.Options{Rounds: 3, Reopen: anotherHandle})
-	})
+	open := func(t *testing.T) store.Store { return newSQLite(t).store(t, false) }
+	storetest.Run(t, open, &storetest.Options{Rounds: 3, Reopen: anotherHandle})
+	leasetest.Run(t, open, &leasetest.Options{TTL: 4 * time.Second, Second: anotherHandle, Parallel: true, CaseTimeout: 3 * time.Minute})
 }
 
-// The suite of leases on each database.
-func TestSQLLeases(t *testing.T) {
+// TestPostgres: the suites on PostgreSQL, with notifications for waiters and without, while connections are
+// cut, and while the server is killed.
+func TestPostgres(t *testing.T) {
 	t.Parallel()
-	eachDatabase(t, func(t *testing.T, open func(t *testing.T) store.Store) {
-		leasetest.Run(t, open, &leasetest.Options{TTL: 4 * time.Second, Second: anotherHandle, Parallel: true, CaseTimeout: 3 * time.Minute})
-	})
-}
-
-// TestSQLCuts: connections to PostgreSQL are cut before and after the server has carried
-// a statement out. Writers that settle what they cannot know count right: every
-// increment that was said to be applied is there, once, and what is more than that was
-// said to be of unknown outcome.
-func TestSQLCuts(t *testing.T) {
-	t.Parallel()
-	server := servers.NewPostgres(t)
-	var cuts atomic.Int64
-	proxy := servers.NewTCPProxy(t, func() string { return server.Address }, func() (before, after bool) {
-		n := rand.IntN(40)
-		if n < 2 {
-			cuts.Add(1)
-		}
-		return n == 0, n == 1
-	})
-	d := newPostgres(t, server, proxy.Address)
-	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
-	defer cancel()
-	const writers, each = 6, 60
-	var applied, unknown atomic.Int64
-	var wg sync.WaitGroup
-	for range writers {
-		st := d.store(t, false)
-		wg.Go(func() {
-			for done := 0; done < each && ctx.Err() == nil; {
-				value, v, err := st.Get(ctx, "counter")
-				if err != nil && !errors.Is(err, store.ErrNotFound) {
-					continue
-				}
-				n, _ := strconv.Atoi(string(value))
-				found, _ := store.PutAndResolve(ctx, st, "counter", v, []byte(strconv.Itoa(n+1)))
-				switch {
-				case found.Resolution == store.ResolutionApplied || found.Resolution == store.ResolutionSuperseded:
-					done++
-					applied.Add(1)
-				case found.Resolution == store.ResolutionUnknown || found.Resolution == store.ResolutionPending:
-					// Others have written more often meanwhile than the history goes back.
-					unknown.Add(1)
-				}
-			}
-		})
+	for _, listen := range []bool{false, true} {
+		t.Run(fmt.Sprintf("listen=%v", listen), registers.Kind{
+			Start: func(t *testing.T) registers.Server { return servers.NewPostgres(t) },
+			NewSpace: func(t *testing.T, server registers.Server) registers.Open {
+				d := newPostgres(t, server.(*servers.Postgres), "")
+				return func(t testing.TB, address string) store.Store { return d.through(address).store(t, listen) }
+			},
+		}.Run)
 	}
-	wg.Wait()
-	direct := d
-	direct.url = server.URL("") + d.url[len(server.URL(proxy.Address)):]
-	value, _, err := direct.store(t, false).Get(ctx, "counter")
-	counted, _ := strconv.ParseInt(string(value), 10, 64)
-	if err != nil || applied.Load() != writers*each || counted < applied.Load() || counted > applied.Load()+unknown.Load() {
-		t.Errorf("counted %q (%v) after %d increments that were applied and %d of unknown outcome", value, err, applied.Load(), unknown.Load())
-	}
-	if cuts.Load() < 20 || unknown.Load() > cuts.Load()/2 {
-		t.Errorf("%d connections were cut and %d outcomes unknown: the test tests little", cuts.Load(), unknown.Load())
-	}
-	t.Logf("%d connections were cut, %d outcomes unknown", cuts.Load(), unknown.Load())
-}
-
-// TestPostgresKilled: the server is killed with -9 under contenders for a lock, and
-// recovers. No two believe at one time, tokens rise, and the lock can be had afterwards.
-func TestPostgresKilled(t *testing.T) {
-	t.Parallel()
-	server := servers.NewPostgres(t)
-	var mu sync.Mutex // the address of the server changes
-	proxy := servers.NewTCPProxy(t, func() string { mu.Lock(); defer mu.Unlock(); return server.Address }, func() (bool, bool) { return false, false })
-	d := newPostgres(t, server, proxy.Address)
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	var believers, grants, highest atomic.Int64
-	var wg sync.WaitGroup
-	for i := range 6 {
-		client, err := lease.New(d.store(t, i%2 == 0), &lease.Options{TTL: 4 * time.Second})
-		if err != nil {
-			t.Fatal(err)
-		}
-		wg.Go(func() {
-			defer client.Close(context.WithoutCancel(ctx))
-			for ctx.Err() == nil {
-				guard, err := client.Acquire(ctx, "job", nil)
-				if err != nil {
-					continue
-				}
-				if n := believers.Add(1); n != 1 {
-					t.Errorf("%d believe at one time", n)
-				}
-				if was := highest.Swap(int64(guard.Token())); was >= int64(guard.Token()) {
-					t.Errorf("token %d after %d", guard.Token(), was)
-				}
-				grants.Add(1)
-				for end := time.Now().Add(50 * time.Millisecond); time.Now().Before(end) && guard.Err() == nil; {
-					time.Sleep(time.Millisecond)
-				}
-				believers.Add(-1) // before belief ends, and the next holder begins
-				_ = guard.Release(ctx)
-			}
-		})
-	}
-	progress := func(what string) {
-		t.Helper()
-		was := grants.Load()
-		for end := time.Now().Add(time.Minute); grants.Load() < was+3; time.Sleep(10 * time.Millisecond) {
-			if time.Now().After(end) {
-				t.Fatalf("%s: no grants within a minute", what)
-			}
-		}
-	}
-	progress("at first")
-	for kill := range 3 {
-		mu.Lock()
-		server.Kill()
-		time.Sleep(time.Duration(kill) * time.Second)
-		err := server.Start(t.Context())
-		mu.Unlock()
-		if err != nil {
-			t.Fatal(err)
-		}
-		progress(fmt.Sprint("after kill ", kill+1))
-	}
-	cancel()
-	wg.Wait()
-	t.Logf("%d grants", grants.Load())
 }
 
 // TestSQLFence: a transaction of an earlier holder is refused, and changes nothing;
@@ -341,8 +225,8 @@ func TestSQLSetUp(t *testing.T) {
 		want error
 	}{
 		{"no tables", database{sqlstore.PostgreSQL, "pgx", server.URL("")}, store.ErrMisconfigured},
-		{"no database", database{sqlstore.PostgreSQL, "pgx", "postgres://postgres@" + server.Address + "/nowhere?sslmode=disable"}, store.ErrMisconfigured},
-		{"no user", database{sqlstore.PostgreSQL, "pgx", "postgres://nobody@" + server.Address + "/postgres?sslmode=disable"}, store.ErrDenied},
+		{"no database", database{sqlstore.PostgreSQL, "pgx", "postgres://postgres@" + server.Address() + "/nowhere?sslmode=disable"}, store.ErrMisconfigured},
+		{"no user", database{sqlstore.PostgreSQL, "pgx", "postgres://nobody@" + server.Address() + "/postgres?sslmode=disable"}, store.ErrDenied},
 		{"commits that can be lost", database{sqlstore.PostgreSQL, "pgx", good.url + "&synchronous_commit=off"}, store.ErrUnsafe},
 		{"may only read", database{sqlstore.PostgreSQL, "pgx", good.url + "&default_transaction_read_only=on"}, store.ErrMisconfigured},
 		{"no server", database{sqlstore.PostgreSQL, "pgx", "postgres://postgres@127.0.0.1:1/postgres?sslmode=disable"}, store.ErrUnavailable},
@@ -409,12 +293,12 @@ func TestPostgresUnlogged(t *testing.T) {
 		return n
 	}
 	d.with(t, "CREATE UNLOGGED TABLE crashed (n integer)", "INSERT INTO crashed VALUES (1)")
-	before, old := rows(), server.Address
+	before := rows()
 	server.Kill()
 	if err := server.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	d.url = strings.Replace(d.url, old, server.Address, 1)
+	d = d.through(server.Address())
 	if after := rows(); before != 1 || after != 0 {
 		t.Errorf("the control: %d rows before the crash and %d after it", before, after)
 	}

@@ -471,7 +471,7 @@ func checkSQLForeignRows(t *testing.T, d database) {
 // more than that was said to be of unknown outcome.
 func checkSQLItemCuts(t *testing.T, server *servers.Postgres) {
 	var cuts atomic.Int64
-	proxy := servers.NewTCPProxy(t, func() string { return server.Address }, func() (before, after bool) {
+	proxy := servers.NewTCPProxy(t, server.Address, func() (before, after bool) {
 		n := rand.IntN(20)
 		if n < 2 {
 			cuts.Add(1)
@@ -479,8 +479,7 @@ func checkSQLItemCuts(t *testing.T, server *servers.Postgres) {
 		return n == 0, n == 1
 	})
 	d := newPostgres(t, server, proxy.Address)
-	direct := d
-	direct.url = server.URL("") + d.url[len(server.URL(proxy.Address)):]
+	direct := d.through(server.Address())
 	table := direct.items(t, nil)
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()

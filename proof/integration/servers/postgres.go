@@ -11,18 +11,15 @@ import (
 	"slices"
 	"strconv"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 )
 
-// Postgres is a PostgreSQL server for tests. Its data remain when the server ends, so a test can kill the
-// server and start it again. Its user is "postgres", without a password; it listens on loopback.
+// Postgres is a PostgreSQL server for tests. Its user is "postgres", without a password.
 type Postgres struct {
-	Address string // address of the present server: 127.0.0.1:PORT
+	*Restartable
 
 	bin, data string
-	proc      *process
 }
 
 // NewPostgres creates an empty database cluster in a directory of the test, and starts its server. When
@@ -42,6 +39,16 @@ func NewPostgres(t testing.TB) *Postgres {
 // temporary files. The caller must kill the server.
 func StartPostgres(ctx context.Context, dir string) (*Postgres, error) {
 	p := &Postgres{data: filepath.Join(dir, "data")}
+	p.Restartable = newRestartable("postgres", func(address string) (*exec.Cmd, error) {
+		return p.command("postgres", "-D", p.data, "-p", portOf(address), "-c", "listen_addresses=127.0.0.1",
+			"-c", "unix_socket_directories=", "-c", "max_connections=200")
+	}, func(ctx context.Context, address string) error {
+		conn, err := pgx.Connect(ctx, p.URL(address))
+		if err == nil {
+			err = conn.Close(ctx)
+		}
+		return err
+	})
 	if err := p.init(ctx); err != nil {
 		return nil, err
 	}
@@ -52,40 +59,9 @@ func StartPostgres(ctx context.Context, dir string) (*Postgres, error) {
 // server.
 func (p *Postgres) URL(address string) string {
 	if address == "" {
-		address = p.Address
+		address = p.Address()
 	}
 	return "postgres://postgres@" + address + "/postgres?sslmode=disable"
-}
-
-// Kill ends the server as kill -9 does.
-func (p *Postgres) Kill() {
-	if p.proc != nil {
-		p.proc.stop()
-		p.proc = nil
-	}
-}
-
-// Start starts the server on a free port. After Kill, the server first recovers the committed data.
-func (p *Postgres) Start(ctx context.Context) error {
-	var err error
-	for range 20 { // while processes of a server that was killed still end
-		p.proc, err = launch(ctx, "postgres", func(_, address string) (*exec.Cmd, error) {
-			p.Address = address
-			return p.command("postgres", "-D", p.data, "-p", portOf(address), "-c", "listen_addresses=127.0.0.1",
-				"-c", "unix_socket_directories=", "-c", "max_connections=200")
-		}, func(ctx context.Context, address string) error {
-			conn, err := pgx.Connect(ctx, p.URL(address))
-			if err == nil {
-				err = conn.Close(ctx)
-			}
-			return err
-		})
-		if err == nil {
-			return nil
-		}
-		time.Sleep(250 * time.Millisecond)
-	}
-	return err
 }
 
 // init makes the cluster.
