@@ -25,7 +25,7 @@ const (
 type Reading = sysclock.Reading
 
 // SetClock gives the client clocks of the test's own. Call it before the first use.
-func SetClock(c *Client, read func() Reading) { c.space.Clock = cell.NewClock(read, read) }
+func SetClock(c *Client, read func() Reading) { c.space.Clock = sysclock.NewClock(read, read) }
 
 // SetRandom makes the jitter repeatable.
 func SetRandom(c *Client, random func() float64) { c.space.Random = random }

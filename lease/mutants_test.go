@@ -8,7 +8,7 @@ import (
 
 func TestMutants(t *testing.T) {
 	mutanttest.Run(t, []mutanttest.Mutant{
-		{"monotonic clock alone", "internal/cell/clock.go",
+		{"monotonic clock alone", "../internal/sysclock/clock.go",
 			"c.elapsed += c.last.Until(r)",
 			"c.elapsed += r.Mono.Sub(c.last.Mono)",
 			"TestHolderNoticesThatItsMachineSlept"},

@@ -25,7 +25,7 @@ type Space struct {
 	Given    store.Store // as the client got it, to be compared
 	Store    store.Store // the same through carry
 	Set      *Settings
-	Clock    *Clock
+	Clock    *sysclock.Clock
 	Watcher  store.Watcher        // abilities of Store; nil where it lacks them
 	Unsynced store.UnsyncedPutter // its writes need not survive a power cut
 	Presence store.Presence
@@ -54,7 +54,7 @@ type ReadObserver interface {
 // NewSpace returns the space of a client whose life ends when the client is closed. It sends
 // nothing.
 func NewSpace(life context.Context, st store.Store, set *Settings, events event.Listeners) *Space {
-	s := &Space{Given: st, Set: set, Clock: NewClock(sysclock.Read, sysclock.ReadAwake), Random: mathrand.Float64, Events: events, Life: life}
+	s := &Space{Given: st, Set: set, Clock: sysclock.NewClock(sysclock.Read, sysclock.ReadAwake), Random: mathrand.Float64, Events: events, Life: life}
 	s.Store = store.Intercept(st, s.carry)
 	s.Watcher, _ = store.As[store.Watcher](s.Store)
 	s.Unsynced, _ = store.As[store.UnsyncedPutter](s.Store)

@@ -212,7 +212,7 @@ func (u *use) plausible() error {
 
 // age is how long ago the ticket's lease was last renewed, by the clock that says
 // most.
-func age(t *Ticket, c *cell.Clock) time.Duration {
+func age(t *Ticket, c *sysclock.Clock) time.Duration {
 	age := c.Wall().Sub(t.Sent)
 	if boot, ok := sysclock.Boottime(); ok && t.Epoch != "" && t.Epoch == sysclock.Epoch() {
 		// No lease is as long, and the difference of any two numbers may not fit.
@@ -239,7 +239,7 @@ func retractWrite(t *Ticket, nonce string) {
 }
 
 // sentWrite describes a write of this client for other processes.
-func sentWrite(c *cell.Clock, nonce string, at time.Duration) lockrec.PendingWrite {
+func sentWrite(c *sysclock.Clock, nonce string, at time.Duration) lockrec.PendingWrite {
 	// In this order: a process that is stopped in between makes the time earlier.
 	wall := c.Wall()
 	boot, ok := sysclock.Boottime()

@@ -1,25 +1,24 @@
-package cell
+package sysclock
 
 import (
 	"sync"
 	"time"
-
-	"github.com/holdfast-go/holdfast/internal/sysclock"
 )
 
 // Clock measures time the way a holder must: at each reading it adds the time that passed by the
-// clock of the machine that ran most (see [sysclock.Reading.Until]). A clock that jumps forward makes
+// clock of the machine that ran most (see [Reading.Until]). A clock that jumps forward makes
 // a holder give up early. No clock makes it believe for too long.
 type Clock struct {
-	read  func() sysclock.Reading // all clocks
-	awake func() sysclock.Reading // all but Suspended
+	read  func() Reading // all clocks
+	awake func() Reading // all but Suspended
 
 	mu      sync.Mutex
-	last    sysclock.Reading // with the largest Suspended seen
+	last    Reading // with the largest Suspended seen
 	elapsed time.Duration
 }
 
-func NewClock(read, awake func() sysclock.Reading) *Clock {
+// NewClock returns a clock that reads with these functions: [Read] and [ReadAwake], except in tests.
+func NewClock(read, awake func() Reading) *Clock {
 	return &Clock{read: read, awake: awake, last: read()}
 }
 
