@@ -38,13 +38,17 @@ func Pause(try int, first, most time.Duration) time.Duration {
 	return first << shift
 }
 
-// Wait sleeps after an attempt, for a random part of its [Pause]. So programs that failed at the same
-// time do not all try again at the same time. To begin again with short pauses, count the attempts from 1
-// again.
-func Wait(ctx context.Context, try int, first, most time.Duration) error {
+// Jittered returns a random part of the [Pause] after an attempt. So programs that failed at the same time do
+// not all try again at the same time. To begin again with short pauses, count the attempts from 1 again.
+func Jittered(try int, first, most time.Duration) time.Duration {
 	d := Pause(try, first, most)
 	if d > 0 {
 		d = rand.N(d)
 	}
-	return Sleep(ctx, d)
+	return d
+}
+
+// Wait sleeps after an attempt, for the time [Jittered].
+func Wait(ctx context.Context, try int, first, most time.Duration) error {
+	return Sleep(ctx, Jittered(try, first, most))
 }
