@@ -208,7 +208,7 @@ func TestRepeatedReleaseAfterALostReply(t *testing.T) {
 	})
 }
 
-// The same handle acquires anew while a call that releases the earlier grant is delayed. The late call ends no
+// The same handle acquires again while a call that releases the earlier grant is delayed. The late call ends no
 // later grant.
 func TestLateReleaseEndsNoLaterGrant(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
