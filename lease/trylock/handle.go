@@ -57,10 +57,10 @@ type Handle struct {
 	inDoubt bool          // an attempt with this id has no certain result
 	tried   time.Duration // when the last such attempt was sent
 
-	mu    sync.Mutex // never held across a call
-	grant *grant     // the last one; nil before the first
-	began chan struct{}
-	last  uint64 // the generation of the last grant
+	mu    sync.Mutex    // never held across a call
+	grant *grant        // the last one; nil before the first
+	began chan struct{} // closed when the next grant begins
+	last  uint64        // the generation of the last grant
 }
 
 // New returns a handle for the lock with that key. A key has 1 to [MaxKey] bytes of UTF-8 text. Nil options mean
@@ -102,29 +102,21 @@ func (h *Handle) TryAcquire(ctx context.Context) (*Guard, error) {
 // begins with short pauses; see [Options].MinPoll. Of all goroutines that wait through one handle, one sends
 // requests. See [Handle.TryAcquire] for the use of the context, and for calls without a certain result.
 func (h *Handle) Acquire(ctx context.Context) (*Guard, error) {
-	for {
-		began := h.nextGrant()
-		if ctx.Err() == nil {
-			if guard := h.join(ctx); guard != nil {
-				return guard, nil
-			}
-		}
-		select {
-		case h.poll <- struct{}{}:
-			guard, err := h.wait(ctx)
-			<-h.poll
-			return guard, err
-		case <-began:
-		case <-ctx.Done():
-			return nil, store.MarkNotApplied(fmt.Errorf("lock %q: %w", h.key, context.Cause(ctx)))
-		}
+	select {
+	case h.poll <- struct{}{}:
+		defer func() { <-h.poll }()
+		return h.wait(ctx)
+	case <-ctx.Done():
+		return nil, store.MarkNotApplied(fmt.Errorf("lock %q: %w", h.key, context.Cause(ctx)))
 	}
 }
 
 // wait is [Handle.Acquire] for the goroutine that sends the requests.
 func (h *Handle) wait(ctx context.Context) (*Guard, error) {
 	for try, inDoubt := 1, false; ; try++ {
-		began := h.nextGrant()
+		h.mu.Lock()
+		began := h.began
+		h.mu.Unlock()
 		guard, err := h.attempt(ctx, false)
 		switch isHeld := errors.Is(err, lease.ErrHeld); {
 		case err == nil:
@@ -262,13 +254,6 @@ func (h *Handle) renewID() {
 	}
 }
 
-// nextGrant returns a channel that is closed when the next grant begins.
-func (h *Handle) nextGrant() <-chan struct{} {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.began
-}
-
 // join returns a guard of the present grant, or nil if there is none.
 func (h *Handle) join(ctx context.Context) *Guard {
 	h.mu.Lock()
@@ -334,9 +319,6 @@ var errTooLate = errors.New("the trust in the lease ended before its release, so
 // have been applied, the reply says nothing about the lease: then its generation is 0, and obtained is true.
 func (h *Handle) free(ctx context.Context, id string, deadline time.Duration) (r reply, err error) {
 	left := deadline - h.clock.SinceStart()
-	if left <= 0 {
-		return r, errTooLate
-	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), min(h.set.ReleaseTimeout, left))
 	defer cancel()
 	for try, repeated := 1, false; ; try++ {

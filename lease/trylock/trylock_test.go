@@ -506,6 +506,7 @@ func TestTimerReadsTheClocks(t *testing.T) {
 		h, clock := newHandle(t, s), &clocks{}
 		trylock.SetClock(h, clock.read)
 		g := mustTry(t, h)
+		time.Sleep(5 * time.Second)
 		began := time.Now()
 		clock.change(func(c *clocks) { c.jumped += time.Hour })
 		inner, cancel := context.WithCancel(g.Context())
@@ -560,6 +561,60 @@ func TestReplyAfterTheEndOfTheTrust(t *testing.T) {
 		}
 		if s.count(call.frees) != 0 {
 			t.Error("a lease that had ended was freed")
+		}
+	})
+}
+
+// The machine sleeps during a renewal, and the timers have not fired yet: the reply does not count.
+func TestRenewalDuringASleep(t *testing.T) {
+	bubble(t, func(t *testing.T, s *server) {
+		h, clock := newHandle(t, s), &clocks{}
+		trylock.SetClock(h, clock.read)
+		g := mustTry(t, h)
+		s.setFault(func(call) fault {
+			clock.change(func(c *clocks) { c.suspended += time.Hour })
+			s.fault = nil
+			return fault{}
+		})
+		for len(s.all()) < 2 {
+			time.Sleep(time.Millisecond)
+		}
+		wantLost(t, g, lease.ErrExpired)
+		_ = g.Release(t.Context())
+	})
+}
+
+// The machine sleeps between two calls of a release: no further call is sent.
+func TestReleaseDuringASleep(t *testing.T) {
+	bubble(t, func(t *testing.T, s *server) {
+		h, clock := newHandle(t, s), &clocks{}
+		trylock.SetClock(h, clock.read)
+		g := mustTry(t, h)
+		s.setFault(func(call) fault {
+			clock.change(func(c *clocks) { c.suspended += time.Hour })
+			return fault{fail: true}
+		})
+		if err := g.Release(t.Context()); err == nil || s.count(call.frees) != 1 {
+			t.Errorf("got %v after %d calls", err, s.count(call.frees))
+		}
+	})
+}
+
+// A renewal that ignores its context for a moment is awaited by the release.
+func TestReleaseAwaitsTheRenewal(t *testing.T) {
+	bubble(t, func(t *testing.T, s *server) {
+		h := newHandle(t, s)
+		g := mustTry(t, h)
+		hang := make(chan struct{})
+		s.setFault(nth(2, fault{hang: hang}))
+		for len(s.all()) < 2 {
+			time.Sleep(time.Millisecond)
+		}
+		time.AfterFunc(100*time.Millisecond, func() { close(hang) })
+		mustRelease(t, g)
+		time.Sleep(time.Second)
+		if !s.isFree("job") {
+			t.Error("the renewal was applied after the release")
 		}
 	})
 }
@@ -741,11 +796,11 @@ func TestBackOffBeginsAnew(t *testing.T) {
 		var all sync.WaitGroup
 		all.Go(func() { _, _ = b.Acquire(waiting) })
 		time.Sleep(30 * time.Second)
+		time.AfterFunc(time.Minute, cancel)
 		began := time.Now()
 		if wantHeld(t, b); time.Since(began) > 0 {
 			t.Errorf("TryAcquire waited %v", time.Since(began))
 		}
-		cancel()
 		all.Wait()
 		mustRelease(t, g)
 	})
