@@ -238,6 +238,7 @@ func TestReleaseWithCancelledContext(t *testing.T) {
 		if g.Err() != nil {
 			t.Errorf("the end of the context of Acquire ended the lease: %v", g.Err())
 		}
+		s.setFault(func(call) fault { return fault{before: 10 * time.Millisecond} })
 		if err := g.Release(ctx); err != nil || !s.isFree("job") {
 			t.Errorf("got %v; the lock is free: %t", err, s.isFree("job"))
 		}
@@ -291,7 +292,12 @@ func TestAcquireDuringTheRelease(t *testing.T) {
 	bubble(t, func(t *testing.T, s *server) {
 		h := newHandle(t, s)
 		g := mustTry(t, h)
-		s.setFault(func(c call) fault { return fault{before: time.Second} })
+		s.setFault(func(c call) fault {
+			if c.frees() {
+				return fault{before: time.Second}
+			}
+			return fault{}
+		})
 		done := make(chan error)
 		go func() { done <- g.Release(t.Context()) }()
 		synctest.Wait()
@@ -300,7 +306,7 @@ func TestAcquireDuringTheRelease(t *testing.T) {
 		if _, err := h.TryAcquire(ctx); !errors.Is(err, context.DeadlineExceeded) || store.OutcomeOf(err) != store.NotApplied {
 			t.Errorf("got %v", err)
 		}
-		next, err := h.Acquire(t.Context())
+		next, err := h.TryAcquire(t.Context())
 		if err != nil || next.Token() <= g.Token() {
 			t.Fatalf("got %v; the tokens are %d and then %d", err, g.Token(), next.Token())
 		}
@@ -506,7 +512,7 @@ func TestTimerReadsTheClocks(t *testing.T) {
 		h, clock := newHandle(t, s), &clocks{}
 		trylock.SetClock(h, clock.read)
 		g := mustTry(t, h)
-		time.Sleep(5 * time.Second)
+		time.Sleep(3500 * time.Millisecond) // no renewal is due soon
 		began := time.Now()
 		clock.change(func(c *clocks) { c.jumped += time.Hour })
 		inner, cancel := context.WithCancel(g.Context())
@@ -565,14 +571,14 @@ func TestReplyAfterTheEndOfTheTrust(t *testing.T) {
 	})
 }
 
-// The machine sleeps during a renewal, and the timers have not fired yet: the reply does not count.
+// The machine sleeps past the end of the trust during a renewal, and no timer has fired yet: the reply does not count.
 func TestRenewalDuringASleep(t *testing.T) {
 	bubble(t, func(t *testing.T, s *server) {
 		h, clock := newHandle(t, s), &clocks{}
 		trylock.SetClock(h, clock.read)
 		g := mustTry(t, h)
 		s.setFault(func(call) fault {
-			clock.change(func(c *clocks) { c.suspended += time.Hour })
+			clock.change(func(c *clocks) { c.suspended += 6 * time.Second })
 			s.fault = nil
 			return fault{}
 		})
@@ -658,6 +664,10 @@ func TestGrantAfterAnAttemptThatHangs(t *testing.T) {
 			t.Fatal(err)
 		}
 		close(hang)
+		time.Sleep(time.Millisecond)
+		if s.isFree("job") {
+			t.Error("the clean-up of the late call freed the lock")
+		}
 		time.Sleep(time.Minute)
 		wantHeld(t, b)
 		if g.Err() != nil {
