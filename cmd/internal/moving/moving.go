@@ -18,6 +18,7 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/internal/printable"
 	"github.com/holdfast-go/holdfast/cmd/internal/stores"
 	"github.com/holdfast-go/holdfast/lease"
+	"github.com/holdfast-go/holdfast/store"
 )
 
 // access is the invocation of the command, as the commands of this package use it.
@@ -111,7 +112,7 @@ func (a *access) copyStore(ctx context.Context, fromURL, toURL string, dryRun bo
 		return err
 	}
 	defer to.close(ctx)
-	if from.Store.URL == to.Store.URL {
+	if f, t := store.TraitsOf(from.Store.Store), store.TraitsOf(to.Store.Store); f.ID == t.ID && f.Prefix == t.Prefix {
 		return exit.Usagef("FROM and TO are the same store, %s", to.Store.URL)
 	}
 	c := &copier{from: from, to: to, progress: a.Progress()}
