@@ -169,7 +169,7 @@ func TestOtherKindBehindManyObjects(t *testing.T) {
 	}
 }
 
-// TestObjectsAmongLocks: doctor finds objects of other programs among the locks. Objects beside the locks
+// TestObjectsAmongLocks: doctor finds objects of other programs among the locks. Objects in other places
 // are the control.
 func TestObjectsAmongLocks(t *testing.T) {
 	t.Parallel()

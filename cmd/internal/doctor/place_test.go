@@ -119,8 +119,8 @@ func TestStoresInsideEachOther(t *testing.T) {
 	})
 }
 
-// doctor finds a directory store inside a part of another one, from both sides. A store beside the parts of
-// another store is safe.
+// doctor finds a directory store inside a part of another one, from both sides. A store in another part of
+// the directory is safe.
 func TestDirectoriesInsideEachOther(t *testing.T) {
 	for part, want := range map[string]doctor.Result{"k": doctor.Unsafe, "alive": doctor.Unsafe, "team": doctor.OK} {
 		t.Run(part, func(t *testing.T) {
