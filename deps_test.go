@@ -111,9 +111,10 @@ cmd/internal/leases:    store store/filestore lease internal/... cmd/internal/pr
 cmd/internal/locks:     store store/engine store/filestore lease internal/... cmd/internal/printable cmd/internal/exit cmd/internal/output cmd/internal/trial cmd/internal/doctor cmd/internal/stores cmd/internal/cmdline cmd/internal/leases
 cmd/internal/holding:   store store/filestore lease internal/... cmd/internal/printable cmd/internal/exit cmd/internal/child cmd/internal/output cmd/internal/stores cmd/internal/cmdline cmd/internal/leases
 cmd/internal/checkpoints: store lease checkpoint compat/avisofile compat/resumekey cmd/internal/printable cmd/internal/exit cmd/internal/output cmd/internal/cmdline cmd/internal/leases
+cmd/internal/moving:    store lease checkpoint internal/... cmd/internal/printable cmd/internal/exit cmd/internal/output cmd/internal/stores cmd/internal/cmdline cmd/internal/leases
 cmd/internal/objects:   store object/... compat/reserve internal/... cmd/internal/printable cmd/internal/exit cmd/internal/output cmd/internal/stores cmd/internal/cmdline cmd/internal/transfer
 cmd/internal/items:     store items/largeitem internal/... cmd/internal/printable cmd/internal/exit cmd/internal/output cmd/internal/stores cmd/internal/cmdline cmd/internal/transfer
-cmd/internal/command:   store lease object checkpoint internal/... cmd/internal/printable cmd/internal/exit cmd/internal/output cmd/internal/trial cmd/internal/doctor cmd/internal/stores cmd/internal/cmdline cmd/internal/leases cmd/internal/locks cmd/internal/holding cmd/internal/checkpoints cmd/internal/objects cmd/internal/items
+cmd/internal/command:   store lease object checkpoint internal/... cmd/internal/printable cmd/internal/exit cmd/internal/output cmd/internal/trial cmd/internal/doctor cmd/internal/stores cmd/internal/cmdline cmd/internal/leases cmd/internal/locks cmd/internal/holding cmd/internal/checkpoints cmd/internal/moving cmd/internal/objects cmd/internal/items
 cmd/holdfast:           cmd/internal/command cmd/internal/stores
 cmd/holdfast-stores:    cmd/internal/command cmd/internal/allstores
 .:                    -
@@ -193,6 +194,7 @@ func TestImportRules(t *testing.T) {
 		{"cmd/internal/leases", module + "/object", "leases may not import object"},
 		{"cmd/internal/checkpoints", module + "/object", "checkpoints may not import object"},
 		{"cmd/internal/checkpoints", module + "/cmd/internal/items", "checkpoints may not import cmd/internal/items"},
+		{"cmd/internal/moving", module + "/cmd/internal/checkpoints", "moving may not import cmd/internal/checkpoints"},
 		{"cmd/internal/objects", module + "/lease", "objects may not import lease"},
 		{"cmd/internal/objects", module + "/cmd/internal/items", "objects may not import cmd/internal/items"},
 		{"cmd/internal/locks", module + "/object", "locks may not import object"},

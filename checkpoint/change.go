@@ -15,6 +15,7 @@ const (
 	VerbFence   Verb = "fence"
 	VerbReset   Verb = "reset"
 	VerbDelete  Verb = "delete"
+	VerbCopy    Verb = "copy" // of [RegisterStore]
 )
 
 // Change describes a call that may change a checkpoint. [Change.Decide] applies all rules of
@@ -28,6 +29,9 @@ type Change struct {
 	Force            bool     // allows a call without a token on a checkpoint with a token
 	ExpectedSequence *uint64  // for VerbReset and VerbDelete: the sequence that must be saved
 
+	// Source is for VerbCopy: the checkpoint of another store that is copied.
+	Source *Checkpoint
+
 	// LastShown, if not nil, is the state that the keeper last returned to its user. Set LastShown
 	// if other programs can move checkpoints back without a new epoch. If the present state is
 	// older than LastShown, an Advance gets RolledBack. If the present state is newer than
@@ -39,7 +43,7 @@ type Change struct {
 type Decision struct {
 	Next   Checkpoint // the state after the change; the unchanged state if Write is false
 	Write  bool       // true if the caller must write Next
-	Status Status     // for VerbAdvance; see [Status.Err]
+	Status Status     // for VerbAdvance and VerbCopy; see [Status.Err]
 	Err    error      // for the other verbs: why the change was refused
 }
 
@@ -62,6 +66,8 @@ func (c *Change) Decide(now Checkpoint) Decision {
 			return Decision{Next: now, Err: fencedOff(now, c.Token)}
 		}
 		return Decision{Next: next, Write: next.Token != now.Token}
+	case VerbCopy:
+		return c.copied(now)
 	}
 	if err := c.refusal(now, fenced); err != nil {
 		return Decision{Next: now, Err: err}
@@ -96,6 +102,27 @@ func (c *Change) advance(now Checkpoint, fenced bool) Status {
 		return Mismatch
 	}
 	return Advanced
+}
+
+// copied returns the result of a copy of Source over the state now. The token rises in any case: then
+// workers with lower tokens of the other store change nothing. The position never moves back.
+func (c *Change) copied(now Checkpoint) Decision {
+	from, next, status := c.Source, now, Advanced
+	next.Token = max(now.Token, from.Token)
+	switch {
+	case now.Exists && (!from.Exists || from.Sequence < now.Sequence):
+		status = Behind
+	case now.Exists && from.Sequence == now.Sequence && !now.Position.Matches(from.Position):
+		status = Mismatch
+	case from.Exists && from.Epoch < now.Epoch && (!now.Exists || from.Sequence > now.Sequence):
+		status = RolledBack
+	default:
+		next.Exists, next.Position, next.Epoch = from.Exists, from.Position, max(now.Epoch, from.Epoch)
+		if next.Epoch == now.Epoch && next.Token == now.Token && next.Exists == now.Exists && (!next.Exists || next.Sequence == now.Sequence) {
+			return Decision{Next: now, Status: Unchanged}
+		}
+	}
+	return Decision{Next: next, Write: status == Advanced || next.Token != now.Token, Status: status}
 }
 
 // refusal returns why a Reset or Delete is refused on the state now, or nil.

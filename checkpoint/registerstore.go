@@ -219,6 +219,23 @@ func (k *RegisterStore) Delete(ctx context.Context, key string, opts *ChangeOpti
 	return a.current, wrap("delete", key, err)
 }
 
+// Copy makes the checkpoint of a key at least as far as a checkpoint of another store, with its epoch and
+// its token. The status is the result for the position:
+//
+//   - Advanced: it was saved. Unchanged: it was saved before.
+//   - Behind: this store has a higher sequence, or the other store has no position. This store keeps its
+//     position.
+//   - Mismatch: this store has the same sequence with another event or other data, and keeps it.
+//   - RolledBack: in this store the checkpoint was moved back or deleted in a later epoch. This store keeps
+//     its state.
+//
+// The error is nil for all of these. The token of the checkpoint becomes the higher one of both. Copy does
+// not check leases. If a Copy fails, the caller can repeat it.
+func (k *RegisterStore) Copy(ctx context.Context, c Checkpoint) (Result, error) {
+	a, err := k.change(ctx, c.Key, Change{Verb: VerbCopy, Position: c.Position, Source: &c, Force: true})
+	return Result{Status: a.status, Current: a.current}, wrap("copy", c.Key, err)
+}
+
 // change adds c to the queue of key and waits for the answer.
 func (k *RegisterStore) change(ctx context.Context, key string, c Change) (answer, error) {
 	if err := store.CheckContext(ctx); err != nil {
@@ -232,6 +249,9 @@ func (k *RegisterStore) change(ctx context.Context, key string, c Change) (answe
 		return answer{}, err
 	}
 	c.Position.Data = bytes.Clone(c.Position.Data)
+	if c.Source != nil {
+		c.Source.Position = c.Position
+	}
 	if c.ExpectedSequence != nil {
 		expect := *c.ExpectedSequence
 		c.ExpectedSequence = &expect

@@ -204,6 +204,10 @@ type ForeignLocks struct {
 	// empty if Shared is empty.
 	Other, Shared []string
 	SharedText    string
+
+	// Objects lists objects of other programs among the locks, sessions and checkpoints, at most ten. A
+	// program that writes objects there can overwrite a lock.
+	Objects []string
 }
 
 // ForeignLocks searches the bucket for locks of other programs. The type ForeignLocks describes the
@@ -213,7 +217,7 @@ func (s *Store) ForeignLocks(ctx context.Context) (*ForeignLocks, error) {
 	if err != nil {
 		return nil, err
 	}
-	locks := &ForeignLocks{Legacy: found.Legacy, LegacyAtRoot: found.LegacyAtRoot, Other: found.Other, Shared: found.Shared("")}
+	locks := &ForeignLocks{Legacy: found.Legacy, LegacyAtRoot: found.LegacyAtRoot, Other: found.Other, Shared: found.Shared(""), Objects: found.Objects}
 	if len(locks.Shared) > 0 {
 		locks.SharedText = found.SharedText(locks.Shared)
 	}

@@ -113,6 +113,10 @@ type Settings struct {
 	// why they are a problem.
 	Other     []string
 	OtherText string
+
+	// Objects names objects of other programs among the locks, sessions and checkpoints, at most ten. A
+	// program that writes objects there can add a version to a lock.
+	Objects []string
 }
 
 // If this bucket cannot store registers, Err returns an error that gives the reason and matches
@@ -168,7 +172,7 @@ func (s *Store) Settings(ctx context.Context) (*Settings, error) {
 	case err != nil:
 		set.Unreadable["objects"] = err
 	default:
-		set.Legacy, set.LegacyAtRoot = beside.Legacy, beside.LegacyAtRoot
+		set.Legacy, set.LegacyAtRoot, set.Objects = beside.Legacy, beside.LegacyAtRoot, beside.Objects
 		if set.Other = beside.Shared(""); len(set.Other) > 0 {
 			set.OtherText = beside.SharedText(set.Other)
 		}

@@ -2,6 +2,9 @@ package engine_test
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"io"
 	"testing"
 	"testing/synctest"
 
@@ -16,9 +19,18 @@ type carried struct {
 	carry func(request func() error) error
 }
 
+// send sends a request as a driver does: if the connection breaks, the server is unavailable.
+func (c carried) send(request func() error) error {
+	err := c.carry(request)
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		err = fmt.Errorf("%w: %w", store.ErrUnavailable, err)
+	}
+	return err
+}
+
 func (c carried) Read(ctx context.Context, key string, seen engine.Tag) (found engine.Stored, err error) {
 	var answer engine.Stored
-	err = c.carry(func() (err error) { answer, err = c.driver.Read(ctx, key, seen); return err })
+	err = c.send(func() (err error) { answer, err = c.driver.Read(ctx, key, seen); return err })
 	if err == nil {
 		found = answer
 	}
@@ -27,7 +39,7 @@ func (c carried) Read(ctx context.Context, key string, seen engine.Tag) (found e
 
 func (c carried) Write(ctx context.Context, key string, on engine.Stored, e engine.Envelope) (tag engine.Tag, err error) {
 	var answer engine.Tag
-	err = c.carry(func() (err error) { answer, err = c.driver.Write(ctx, key, on, e); return err })
+	err = c.send(func() (err error) { answer, err = c.driver.Write(ctx, key, on, e); return err })
 	if err == nil {
 		tag = answer
 	}
@@ -52,7 +64,7 @@ func TestCuts(t *testing.T) {
 		for _, failure := range storetest.Check(t, func(t *testing.T) store.Store {
 			d = &driver{rows: make(map[string][]byte)}
 			return open(t, d)
-		}, o, "DisconnectWrites", "DisconnectReads") {
+		}, o, "DisconnectWrites", "DisconnectReads", "DisconnectUnavailable") {
 			t.Error(failure)
 		}
 	})

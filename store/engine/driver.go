@@ -23,7 +23,8 @@ type Driver interface {
 	// Read returns what is stored under a key; that can be a tombstone. Read must see every
 	// write that the server acknowledged before the Read started. If nothing is stored, the
 	// error matches [store.ErrNotFound]. If the stored bytes are not an envelope, the error
-	// matches [store.ErrCorrupt].
+	// matches [store.ErrCorrupt]. If the connection breaks, or the server does not answer, the
+	// error matches [store.ErrUnavailable]: then the engine repeats the Read.
 	//
 	// The caller passes the tag that it knows as seen. If this tag is not empty and is still
 	// current, Read may return [ErrUnchanged], which saves the transfer of the body. A driver may
@@ -44,7 +45,7 @@ type Driver interface {
 	//   - another error whose [store.OutcomeOf] is [store.NotApplied]: nothing was written,
 	//     and a retry does not help.
 	//   - any other error: the outcome is unknown. Examples are a lost reply, a broken
-	//     connection, and a status 5xx.
+	//     connection, and a status 5xx. The error of these matches [store.ErrUnavailable].
 	Write(ctx context.Context, key string, on Stored, e Envelope) (Tag, error)
 
 	// List yields the keys below prefix as [store.Lister] describes, without the keys of

@@ -4,19 +4,44 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"sync"
 	"time"
 
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// errDisconnected is the error of a request whose connection was cut.
-var errDisconnected = errors.New("storetest: the connection was cut")
+// errDisconnected is the error of a request whose connection was cut, as a network reports it.
+var errDisconnected = fmt.Errorf("storetest: the connection was cut: %w", io.ErrUnexpectedEOF)
 
 // disconnectCases are the rules of calls whose connection is cut; see [Options.Intercept].
 func disconnectCases() []testCase {
 	return []testCase{
 		{"DisconnectWrites", "If the connection is cut before or after a write takes effect, the error has the true outcome: Applied, NotApplied (now and later) or Unknown. A write never conflicts with itself.", caseDisconnectWrites},
+		{"DisconnectUnavailable", "The error of a call whose connection is cut matches ErrUnavailable, for reads and for writes. (The engine repeats a read only after such an error, and a program reports that the server cannot be reached.)", func(e *env) {
+			s, c := e.disconnectable()
+			e.create("job", "one")
+			check := func(ctx context.Context, what string, err error) {
+				if err != nil && !errors.Is(err, store.ErrUnavailable) && ctx.Err() == nil {
+					e.errorf("%s: the error does not match ErrUnavailable: %v", what, err)
+				}
+			}
+			c.each(e, "get", func(ctx context.Context, what string) {
+				_, _, err := s.Get(ctx, "job")
+				check(ctx, what, err)
+			})
+			n := 0
+			c.each(e, "create", func(ctx context.Context, what string) {
+				n++
+				_, err := s.Put(ctx, fmt.Sprint("new-", n), "", []byte("one"))
+				check(ctx, what, err)
+			})
+			c.each(e, "delete", func(ctx context.Context, what string) {
+				n++
+				key := fmt.Sprint("old-", n)
+				check(ctx, what, s.Delete(ctx, key, e.create(key, "one")))
+			})
+		}},
 		{"DisconnectReads", "A read whose connection is cut fails. It does not return ErrNotFound, and no state that never existed. (If a waiter treats a failed read as an absent record, it takes the lock from its holder.)", func(e *env) {
 			s, c := e.disconnectable()
 			v := e.create("job", "one")

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"strconv"
 	"sync"
 	"testing"
@@ -45,7 +46,7 @@ func (t *table) get(key string) row {
 }
 
 // remote is the smallest complete backend: a client of a table. A request whose answer is
-// lost fails with carry's error, which means an unknown outcome without a mark.
+// lost fails with an error that matches store.ErrUnavailable. Without a mark, its outcome is unknown.
 type remote struct {
 	table *table
 	carry func(request func() error) error
@@ -101,8 +102,12 @@ func (r *remote) call(ctx context.Context, op store.Kind, key string, invalid er
 		var answer error
 		send := func() error { return r.carry(func() error { answer = request(); return answer }) }
 		err = send()
-		if err != nil && err != answer && r.lost != nil {
+		switch {
+		case err == nil || err == answer:
+		case r.lost != nil:
 			err = r.lost(err, send)
+		default:
+			err = fmt.Errorf("%w: %w", store.ErrUnavailable, err)
 		}
 	}
 	if err != nil {
@@ -145,6 +150,7 @@ func brokenCuts() []broken {
 			return again()
 		}),
 		with("calls every failed write applied", []string{"DisconnectWrites"}, func(error, func() error) error { return nil }),
+		with("returns the bare error of the network", []string{"DisconnectUnavailable"}, func(err error, _ func() error) error { return err }),
 		with("takes a lost answer for absence", []string{"DisconnectReads"}, func(error, func() error) error { return store.ErrNotFound }),
 	}
 }

@@ -253,9 +253,11 @@ func (o abilitiesOf) known() []object.Ability {
 	return slices.DeleteFunc(object.Abilities(), func(a object.Ability) bool { return !o.has(a).is() })
 }
 
-// noteS3 remembers whether a bucket is safe, and makes the next run test again what its server can do.
-func noteS3(a *stores.Access, u *url.URL, safe bool) {
-	noteVerdict(a, u, safe)
+// noteS3 makes the next run test again what the server of a bucket can do. It never notes that a bucket is
+// safe: before the first write, a run must search for registers of s3+versioned:// with the same prefix.
+// They can be there since doctor has run.
+func noteS3(a *stores.Access, u *url.URL, _ bool) {
+	noteVerdict(a, u, false)
 	at, err := parseBucket(a, u.String())
 	if err != nil {
 		return

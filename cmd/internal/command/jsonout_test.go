@@ -19,7 +19,7 @@ func TestEveryResultAsJSON(t *testing.T) {
 	p.must(t, store, "checkpoint", "--file", "state.json", "advance", strings.Repeat("ab", 32), "5")
 	p.must(t, store, "run", "sem", "--slots", "2", "--", "true")
 	for _, line := range []string{
-		"version", "init", "lock job --handle h.json", "renew h.json", "show job", "ask job", "leader job", "ls", "break job --token TOKEN",
+		"version", "init", "copy-store file:store file:copy", "lock job --handle h.json", "renew h.json", "show job", "ask job", "leader job", "ls", "break job --token TOKEN",
 		"lock other --handle o.json", "unlock o.json", "resize sem --slots 3", "sweep --older-than 24h", "bench --rounds 1",
 		"checkpoint advance orders 5", "checkpoint get orders", "checkpoint ls", "checkpoint export",
 		"checkpoint reset orders 3", "checkpoint rm orders", "checkpoint import export.json",

@@ -22,6 +22,7 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/internal/holding"
 	"github.com/holdfast-go/holdfast/cmd/internal/items"
 	"github.com/holdfast-go/holdfast/cmd/internal/locks"
+	"github.com/holdfast-go/holdfast/cmd/internal/moving"
 	"github.com/holdfast-go/holdfast/cmd/internal/objects"
 	"github.com/holdfast-go/holdfast/cmd/internal/output"
 	"github.com/holdfast-go/holdfast/cmd/internal/stores"
@@ -143,7 +144,7 @@ func (a *app) command() *cobra.Command {
 	root.AddGroup(&cobra.Group{ID: cmdline.GroupLocks, Title: "Locks:"}, &cobra.Group{ID: cmdline.GroupObjects, Title: "Objects:"}, &cobra.Group{ID: cmdline.GroupCheckpoints, Title: "Checkpoints:"}, &cobra.Group{ID: cmdline.GroupStore, Title: "Stores:"})
 	in := &a.Invocation
 	all := cmdline.Commands{"init": a.initCommand, "doctor": a.doctorCommand, "bench": a.benchCommand, "version": a.versionCommand}
-	for _, group := range []cmdline.Commands{locks.Commands(in), holding.Commands(in), objects.Commands(in), items.Commands(in), checkpoints.Commands(in)} {
+	for _, group := range []cmdline.Commands{locks.Commands(in), holding.Commands(in), objects.Commands(in), items.Commands(in), checkpoints.Commands(in), moving.Commands(in)} {
 		maps.Copy(all, group)
 	}
 	if command := all[a.firstWord()]; command != nil {

@@ -110,7 +110,7 @@ func TestSecretsInURLs(t *testing.T) {
 				}
 			}
 			var out bytes.Buffer
-			for _, args := range [][]string{{"run", "-n", "x", "--also-store", store, "--store", "file:" + filepath.Join(dir, "s"), "--", "true"}, {store}, {"checkpoint", store}} {
+			for _, args := range [][]string{{"run", "-n", "x", "--also-store", store, "--store", "file:" + filepath.Join(dir, "s"), "--", "true"}, {store}, {"checkpoint", store}, {"copy-store", store, "file:" + dir}, {"copy-store", "file:" + dir, store}} {
 				if execute(args, strings.NewReader(""), &out, &out) == exit.OK || strings.Contains(out.String(), password) {
 					t.Fatalf("%q: %s", args, out.String())
 				}

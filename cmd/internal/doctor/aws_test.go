@@ -3,6 +3,7 @@ package doctor_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -149,6 +150,38 @@ func TestOtherKindOfStoreOnS3(t *testing.T) {
 		if below := strings.HasPrefix(object, "app/"); rule == below {
 			t.Errorf("beside %s a lifecycle rule is advised: %v", object, rule)
 		}
+	}
+}
+
+// TestOtherKindBehindManyObjects: the other kind of store is found, whatever else is in the bucket, with a
+// prefix and without.
+func TestOtherKindBehindManyObjects(t *testing.T) {
+	t.Parallel()
+	for prefix, dir := range map[string]string{"": "", "app": "app/"} {
+		s := newS3(func(s *awstest.S3) {
+			s.Versioning = "Enabled"
+			for i := range 1100 {
+				s.Put("bucket", fmt.Sprintf("%sdata/%d", dir, i), nil)
+			}
+			s.Put("bucket", dir+"lock/job!!", []byte("versions"))
+		})
+		found(doctor.NotSafe, "kinds=unsafe versioning=warning").check(t, examine(t, awsdoctor.S3(s.Client(), "bucket", prefix, nil), doctor.Quick()))
+	}
+}
+
+// TestObjectsAmongLocks: doctor finds objects of other programs among the locks. Objects in other places
+// are the control.
+func TestObjectsAmongLocks(t *testing.T) {
+	t.Parallel()
+	for object, want := range map[string]want{
+		"app/lock/backup.tar":    found(doctor.Safe, "objects-among-locks=warning"),
+		"app/checkpoint/a/b.txt": found(doctor.Safe, "objects-among-locks=warning"),
+		"app/data/lock/job":      found(doctor.Safe, "objects-among-locks=ok"),
+		"app/lock":               found(doctor.Safe, "objects-among-locks=ok"),
+		"lock/backup.tar":        found(doctor.Safe, "objects-among-locks=ok"),
+	} {
+		s := newS3(func(s *awstest.S3) { s.Put("bucket", object, []byte("theirs")) })
+		want.check(t, examine(t, awsdoctor.S3(s.Client(), "bucket", "app", nil), doctor.Quick()))
 	}
 }
 

@@ -72,6 +72,7 @@ func Directory(root string, opts *DirectoryOptions) *Target {
 			return []Step{
 				{"file-system", "the file system", true, p.fileSystem},
 				{"permissions", "permissions", false, p.permissions},
+				{"place", "stores inside each other", true, p.nested},
 				{"append", "processes that append", true, p.appending},
 				{"hard-links", "hard links and renames", true, p.links},
 				{"flush", "flushing to the disk", false, p.flush},

@@ -151,6 +151,8 @@ type Examination struct {
 	// remembers does not hide what the store does.
 	Handles [2]store.Store
 
+	whole store.Store // all registers of the store; nil if the examination has a store of its own
+
 	// atOnce says that the rules of registers are tried at the same time: every write waits
 	// for a pause. Each rule has keys of its own.
 	atOnce bool
@@ -340,6 +342,7 @@ func (e *Examination) Use(within bool, handles ...store.Store) error {
 	for i := range e.Handles {
 		st := handles[i%len(handles)]
 		if within {
+			e.whole = st
 			var err error
 			if st, err = store.Prefix(st, e.Dir); err != nil {
 				return err

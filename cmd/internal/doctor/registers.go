@@ -42,6 +42,7 @@ func (r *registers) steps() []Step {
 		{"read-after-write", "reading a register that was just written", true, r.readAfterWrite},
 		{"large-value", "a value of 64 KiB, and unusual names", true, r.large},
 		{"list-registers", "listing registers that were just written", false, r.list},
+		r.place(),
 		{"latency", "how long a write and a read take", false, r.latency},
 	}
 }

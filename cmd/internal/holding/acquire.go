@@ -65,7 +65,7 @@ func (a *access) handles(ctx context.Context, f *runFlags, names []string) (hand
 		}
 		all = append(all, leases.Client{Client: client, Store: st})
 		for _, other := range all[:len(all)-1] {
-			if other.Store.URL == st.URL {
+			if a, b := store.TraitsOf(other.Store.Store), store.TraitsOf(st.Store); a.ID == b.ID && a.Prefix == b.Prefix {
 				return nil, all, nil, exit.Usagef("--also-store names the store %s, which --store already names", st.URL)
 			}
 		}

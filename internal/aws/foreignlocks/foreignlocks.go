@@ -57,6 +57,9 @@ type Found struct {
 	// Other are the registers of the other kind of store below the prefix.
 	Other []string
 
+	// Objects are objects of other programs among the locks, sessions and checkpoints: at most ten.
+	Objects []string
+
 	prefix string
 	kind   Kind // of Other
 }
@@ -78,16 +81,25 @@ type Bucket interface {
 type List func(ctx context.Context, prefix string) (objects []Object, all bool, err error)
 
 // Find lists the root of the bucket, if its rights allow that. If this listing does not show the whole
-// prefix, Find also lists the prefix. The parameter kind is the other kind of store, whose registers Find
+// prefix, Find also lists the prefix, and then the locks and checkpoints below the prefix. The parameter kind is the other kind of store, whose registers Find
 // searches for. If Find may not read the metadata of an object below the prefix, it returns what it has
 // found and an error.
 func Find(ctx context.Context, b Bucket, prefix string, kind Kind, list List) (*Found, error) {
 	objects, all, err := list(ctx, "")
 	if prefix != "" && (errors.Is(err, store.ErrDenied) || err == nil && !all) {
 		root := objects
-		if objects, _, err = list(ctx, prefix); err == nil {
+		if objects, all, err = list(ctx, prefix); err == nil {
 			root = slices.DeleteFunc(root, func(o Object) bool { return strings.HasPrefix(o.Key, prefix) })
 			objects = append(objects, root...)
+		}
+	}
+	if err == nil && !all {
+		for _, dir := range []string{"checkpoint/", "lock"} { // also lock.session
+			var more []Object
+			if more, _, err = list(ctx, prefix+dir); err != nil {
+				break
+			}
+			objects = append(more, objects...)
 		}
 	}
 	if err != nil {
@@ -101,7 +113,9 @@ func Find(ctx context.Context, b Bucket, prefix string, kind Kind, list List) (*
 	if err := f.findOther(ctx, b, objects); err != nil {
 		return nil, err
 	}
-	return f, f.findOld(ctx, b, objects)
+	err = f.findOld(ctx, b, objects)
+	f.findObjects(objects)
+	return f, err
 }
 
 func rank(key, prefix string) int {
@@ -173,6 +187,25 @@ func (f *Found) findOther(ctx context.Context, b Bucket, objects []Object) error
 	return nil
 }
 
+// findObjects notes the objects that no store has written, and that are no locks of the older program.
+func (f *Found) findObjects(objects []Object) {
+	const most = 10
+	for _, o := range objects {
+		name, below := strings.CutPrefix(o.Key, f.prefix)
+		if !below || !ofLocks(first(name)) || strings.HasSuffix(name, "/") || strings.HasSuffix(name, string(Plain)) || strings.HasSuffix(name, string(Versioned)) {
+			continue
+		}
+		if len(f.Objects) < most && !slices.Contains(f.Objects, o.Key) && !slices.Contains(f.Legacy, o.Key) && strings.Contains(name, "/") {
+			f.Objects = append(f.Objects, o.Key)
+		}
+	}
+}
+
+// ofLocks reports whether the registers of locks, sessions or checkpoints have this first segment.
+func ofLocks(segment string) bool {
+	return slices.Contains([]string{"lock", "lock.session", "checkpoint"}, segment)
+}
+
 // first is the first segment of a name: what keeps the registers of one use apart from those
 // of another.
 func first(name string) string {
@@ -186,8 +219,8 @@ func first(name string) string {
 func (f *Found) Shared(key string) (objects []string) {
 	for _, object := range f.Other {
 		name := strings.TrimPrefix(object, f.prefix)
-		switch segment := first(name); segment {
-		case "lock", "lock.session", "checkpoint", long[f.kind], first(key), first(key) + string(f.kind):
+		segment := first(name)
+		if ofLocks(segment) || slices.Contains([]string{long[f.kind], first(key), first(key) + string(f.kind)}, segment) {
 			objects = append(objects, object)
 		}
 	}

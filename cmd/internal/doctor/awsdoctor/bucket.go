@@ -417,6 +417,7 @@ func (p *bucket) foreignLocks(ctx context.Context) []doctor.Check {
 	default:
 		checks = c.OK("none found")
 	}
+	checks = append(checks, amongLocks(found.Objects)...)
 	switch {
 	case len(found.Shared) > 0:
 		return append(checks, kind.Unsafe(doctor.Some(found.Shared), found.SharedText)...)
@@ -424,6 +425,15 @@ func (p *bucket) foreignLocks(ctx context.Context) []doctor.Check {
 		return append(checks, kind.OK("none with this prefix; %s is below it", found.Other[0])...)
 	}
 	return append(checks, kind.OK("none found")...)
+}
+
+// amongLocks is the check for objects of other programs among the locks.
+func amongLocks(objects []string) []doctor.Check {
+	c := doctor.Finding("objects-among-locks", "objects of other programs among the locks", false)
+	if len(objects) == 0 {
+		return c.OK("none found")
+	}
+	return c.Warn(doctor.Some(objects), "a program that writes objects here can overwrite a lock: move these objects to another prefix")
 }
 
 // settings checks the bucket's settings. If the bucket keeps every version, renewals pile

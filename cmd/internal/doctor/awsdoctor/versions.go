@@ -101,7 +101,7 @@ func (p *versions) settings(ctx context.Context) []doctor.Check {
 			checks = append(checks, c.OK("the settings of the bucket allow this store")...)
 		}
 	}
-	return checks
+	return append(checks, amongLocks(set.Objects)...)
 }
 
 func orOff(status string) string {
