@@ -3,13 +3,12 @@ package servers
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
 	"net"
-	"os"
 	"os/exec"
 	"os/user"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/go-sql-driver/mysql"
@@ -49,7 +48,7 @@ func StartMariaDB(ctx context.Context, dir string, args ...string) (*MariaDB, er
 		return nil, err
 	}
 	data := filepath.Join(dir, "data")
-	common := []string{"--no-defaults", "--datadir=" + data, "--user=" + u.Username}
+	common := []string{"--no-defaults", "--datadir=" + data, "--user=" + u.Username, "--tmpdir=" + dir}
 	made := exec.CommandContext(ctx, install, append(common, "--auth-root-authentication-method=normal", "--skip-test-db", "--innodb-log-file-size=8M")...)
 	made.Dir = "/"
 	if out, err := made.CombinedOutput(); err != nil {
@@ -57,16 +56,12 @@ func StartMariaDB(ctx context.Context, dir string, args ...string) (*MariaDB, er
 	}
 	m := &MariaDB{}
 	m.Restartable = newRestartable("mariadb", func(address string) (*exec.Cmd, error) {
-		socket := filepath.Join(dir, "s")
-		if err := os.Remove(socket); err != nil && !errors.Is(err, os.ErrNotExist) {
-			return nil, err
-		}
 		host, port, err := net.SplitHostPort(address)
 		if err != nil {
 			return nil, err
 		}
-		return exec.Command(server, append(append([]string{}, common...), append([]string{"--bind-address=" + host, "--port=" + port, "--socket=" + socket,
-			"--innodb-log-file-size=8M", "--max-connections=300", "--innodb-buffer-pool-size=32M", "--server-id=1"}, args...)...)...), nil
+		return exec.Command(server, slices.Concat(common, []string{"--bind-address=" + host, "--port=" + port, "--socket=s", "--server-id=1",
+			"--innodb-log-file-size=8M", "--innodb-buffer-pool-size=32M", "--max-connections=300"}, args)...), nil
 	}, func(ctx context.Context, address string) error {
 		config, err := mysql.ParseDSN(m.DSN(address, "mysql"))
 		if err != nil {
