@@ -16,7 +16,7 @@ import (
 // a server does not have is empty.
 func checkMySQL(ctx context.Context, db *sql.DB, tables ...string) error {
 	v, err := pairs(ctx, db, `SHOW VARIABLES WHERE Variable_name IN ('autocommit', 'sql_mode', 'read_only', 'super_read_only', 'innodb_read_only',
-		'transaction_read_only', 'tx_read_only', 'innodb_flush_log_at_trx_commit', 'innodb_flush_method', 'debug_no_sync', 'log_bin', 'sync_binlog', 'wsrep_on', 'wsrep_sync_wait')`)
+		'transaction_read_only', 'tx_read_only', 'transaction_isolation', 'tx_isolation', 'innodb_flush_log_at_trx_commit', 'innodb_flush_method', 'debug_no_sync', 'log_bin', 'sync_binlog', 'wsrep_on', 'wsrep_sync_wait')`)
 	if err != nil {
 		return err
 	}
@@ -40,6 +40,8 @@ func checkMySQL(ctx context.Context, db *sql.DB, tables ...string) error {
 		return fmt.Errorf("%w: a server of a Galera cluster can be behind the others: wsrep_sync_wait is %s; set it to 1", store.ErrUnsafe, wait)
 	case !on(v["autocommit"]):
 		return fmt.Errorf("%w: the session does not commit statements by itself: set autocommit to 1", store.ErrMisconfigured)
+	case slices.Contains([]string{v["transaction_isolation"], v["tx_isolation"]}, "READ-UNCOMMITTED"):
+		return fmt.Errorf("%w: the session reads what is not committed: its isolation is READ-UNCOMMITTED; use READ-COMMITTED or REPEATABLE-READ", store.ErrMisconfigured)
 	case !strings.Contains(v["sql_mode"], "STRICT_"):
 		return fmt.Errorf("%w: the server would cut long values without an error: add STRICT_TRANS_TABLES to the sql_mode of the session", store.ErrMisconfigured)
 	}

@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-go/holdfast/items/largeitem"
+	"github.com/holdfast-go/holdfast/items/sqltable"
 	"github.com/holdfast-go/holdfast/proof/integration/servers"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/sqlstore"
@@ -53,6 +55,7 @@ func TestMySQLSetUp(t *testing.T) {
 		{"a session that only reads", "", with("tx_read_only=1"), store.ErrMisconfigured, "tx_read_only"},
 		{"a replica", "CHANGE MASTER TO MASTER_HOST = '127.0.0.1', MASTER_PORT = 1, MASTER_USER = 'x'; START SLAVE SQL_THREAD", nil, store.ErrMisconfigured, "replica"},
 		{"no commits", "", with("autocommit=0"), store.ErrMisconfigured, "autocommit"},
+		{"reads of what is not committed", "", with("tx_isolation=%27READ-UNCOMMITTED%27"), store.ErrMisconfigured, "READ-UNCOMMITTED"},
 		{"values that are cut", "", with("sql_mode=%27ANSI_QUOTES%27"), store.ErrMisconfigured, "STRICT_TRANS_TABLES"},
 		{"Aria", "DROP TABLE holdfast; CREATE TABLE holdfast " + other + " ENGINE = Aria", nil, store.ErrUnsafe, "Aria"},
 		{"MyISAM", "DROP TABLE holdfast; CREATE TABLE holdfast " + other + " ENGINE = MyISAM", nil, store.ErrUnsafe, "MyISAM"},
@@ -99,7 +102,7 @@ func TestMySQLSessions(t *testing.T) {
 	for _, parameters := range []string{
 		"", "interpolateParams=true", "charset=latin1", "time_zone=%27-11:00%27", "interpolateParams=true&charset=utf8mb4&collation=utf8mb4_general_ci",
 		"interpolateParams=true&sql_mode=%27STRICT_ALL_TABLES,NO_BACKSLASH_ESCAPES,ANSI_QUOTES,PIPES_AS_CONCAT,NO_ZERO_DATE,PAD_CHAR_TO_FULL_LENGTH,ORACLE%27",
-		"sql_mode=%27STRICT_ALL_TABLES,NO_BACKSLASH_ESCAPES,ANSI_QUOTES%27", "tx_isolation=%27SERIALIZABLE%27", "tx_isolation=%27READ-UNCOMMITTED%27", "sql_safe_updates=1", "clientFoundRows=true&sql_select_limit=1000",
+		"sql_mode=%27STRICT_ALL_TABLES,NO_BACKSLASH_ESCAPES,ANSI_QUOTES%27", "tx_isolation=%27SERIALIZABLE%27", "sql_safe_updates=1", "clientFoundRows=true&sql_select_limit=1000",
 	} {
 		t.Run(parameters, func(t *testing.T) {
 			d := newMariaDB(t, server)
@@ -358,5 +361,77 @@ func TestMySQLBusy(t *testing.T) {
 	}
 	if _, err := st.Put(t.Context(), "k", v, []byte("w")); err != nil {
 		t.Errorf("after that: %v", err)
+	}
+}
+
+// TestMySQLItems: expressions see the values before the change, a transaction of the caller replaces what
+// is there and not what it has read earlier, and a row that another unique key refuses was not written.
+func TestMySQLItems(t *testing.T) {
+	t.Parallel()
+	type num = largeitem.Number
+	d := newMariaDB(t, servers.NewMariaDB(t)).with(t, "CREATE TABLE items (pk varbinary(700) PRIMARY KEY, a integer, b integer, c varchar(10) UNIQUE)")
+	for _, parameters := range []string{"", "?clientFoundRows=true&interpolateParams=true&charset=latin1", "?sql_mode=%27STRICT_TRANS_TABLES,NO_BACKSLASH_ESCAPES,ANSI_QUOTES%27&interpolateParams=true"} {
+		d := d
+		d.url += parameters
+		db, table, ctx, key := d.open(t), d.items(t, nil), t.Context(), itemKey(t, "k")
+		if _, err := table.Put(ctx, key, largeitem.Attributes{"a": num("1"), "b": num("2"), "c": `é'\`}, nil); err != nil {
+			t.Fatal(err)
+		}
+		swapped := sqltable.Set{"a": {Text: "b + ?", Args: []any{10}}, "b": {Text: "a"}}
+		got, err := table.Update(ctx, key, largeitem.Change{Expr: swapped}, &largeitem.Condition{Equal: largeitem.Attributes{"c": `é'\`}})
+		if want := (largeitem.Attributes{"a": num("12"), "b": num("1"), "c": `é'\`}); err != nil || !sameItem(got, want) {
+			t.Errorf("exchanged: %v, %v, want %v", got, err, want)
+		}
+		same := sqltable.Set{"a": {Text: "a"}}
+		if got, err := table.Update(ctx, key, largeitem.Change{Expr: same}, nil); err != nil || !largeitem.Equal(got["a"], num("12")) {
+			t.Errorf("a change that changes nothing: %v, %v", got, err)
+		}
+		for _, text := range []string{`c = '\' OR a = ?'`, "`a = ?", `"a = ?`} {
+			if _, err := table.Update(ctx, key, largeitem.Change{}, &largeitem.Condition{Expr: sqltable.SQL{Text: text, Args: []any{1}}}); !errors.Is(err, store.ErrInvalid) {
+				t.Errorf("%s: %v", text, err)
+			}
+		}
+		tx, err := db.BeginTx(ctx, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := table.InTx(tx).Get(ctx, key, nil); err != nil { // from here, reads see this state
+			t.Error(err)
+		}
+		if _, err := table.Update(ctx, key, largeitem.Change{Set: largeitem.Attributes{"a": num("100")}}, nil); err != nil {
+			t.Error(err)
+		}
+		var failed *largeitem.ConditionFailedError
+		if _, err := table.InTx(tx).Update(ctx, key, largeitem.Change{Set: largeitem.Attributes{"b": num("7")}}, &largeitem.Condition{Equal: largeitem.Attributes{"a": num("12")}}); !errors.As(err, &failed) {
+			t.Errorf("a condition on a state that is gone: %v", err)
+		}
+		if got, err := table.InTx(tx).Update(ctx, key, largeitem.Change{Set: largeitem.Attributes{"b": num("7")}}, nil); err != nil || !largeitem.Equal(got["a"], num("100")) {
+			t.Errorf("in a transaction: %v, %v", got, err)
+		}
+		if err := tx.Commit(); err != nil {
+			t.Error(err)
+		}
+		if _, err := table.Put(ctx, itemKey(t, "other"), largeitem.Attributes{"c": "x"}, nil); err != nil {
+			t.Error(err)
+		}
+		for _, key := range []string{"k", "new"} {
+			if _, err := table.Put(ctx, itemKey(t, key), largeitem.Attributes{"c": "x"}, nil); !store.Permanent(err) || store.OutcomeOf(err) != store.NotApplied {
+				t.Errorf("%s, with the value of a unique key that another row has: %v (%v)", key, err, store.OutcomeOf(err))
+			}
+		}
+		if got, err := table.Get(ctx, key, nil); err != nil || !sameItem(got, largeitem.Attributes{"a": num("100"), "b": num("7"), "c": `é'\`}) {
+			t.Errorf("at the end: %v, %v", got, err)
+		}
+	}
+	lax := d
+	lax.url += "?sql_mode=%27%27"
+	for words, d := range map[string]database{"Aria": newMariaDB(t, servers.NewMariaDB(t)).with(t, "CREATE TABLE items (pk varbinary(700) PRIMARY KEY) ENGINE = Aria"), "STRICT": lax} {
+		table, err := sqltable.New(d.open(t), d.dialect, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := table.Put(t.Context(), itemKey(t, "k"), nil, nil); store.OutcomeOf(err) != store.NotApplied || !strings.Contains(fmt.Sprint(err), words) {
+			t.Errorf("%s: %v", words, err)
+		}
 	}
 }

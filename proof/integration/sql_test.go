@@ -66,7 +66,7 @@ func newPostgres(t *testing.T, server *servers.Postgres, through string) databas
 func newMariaDB(t *testing.T, server *servers.MariaDB) database {
 	name := "d" + strconv.FormatUint(rand.Uint64(), 36)
 	d := database{sqlstore.MySQL, "mysql", server.DSN("", "mysql")}
-	d.with(t, "CREATE DATABASE "+name)
+	d.with(t, "CREATE DATABASE "+name+" CHARACTER SET utf8mb4")
 	d.url = server.DSN("", name)
 	d.create(t)
 	return d

@@ -49,6 +49,7 @@ unsafe=owner, unsafe=writable, unsafe=link: accept a risk (docs/security.md)`,
 		Name: "mysql", Form: "mysql://HOST/DATABASE/PREFIX", what: "tables in MySQL or MariaDB",
 		parameters: `table, prefix, user, sslmode (disable, prefer, require, verify-full),
 sslrootcert, sslcert, sslkey, socket, connect_timeout`,
+		TableForm: "mysql://HOST/DATABASE",
 	},
 	{
 		Name: "s3", Form: "s3://BUCKET/PREFIX", what: "a bucket with conditional writes",
