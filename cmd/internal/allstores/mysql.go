@@ -9,6 +9,7 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/url"
 	"os"
@@ -61,6 +62,9 @@ func (d *database) mysql(u *url.URL, query url.Values, _ bool) error {
 	config.DBName = name
 	config.Net, config.Addr = "tcp", net.JoinHostPort(cmp.Or(u.Hostname(), "localhost"), cmp.Or(u.Port(), "3306"))
 	if socket := query.Get("socket"); socket != "" {
+		if !strings.HasPrefix(socket, "/") || strings.ContainsAny(socket, ":@") {
+			return exit.Usagef("store mysql:...: socket is not an absolute path of a socket")
+		}
 		config.Net, config.Addr = "unix", socket
 	}
 	config.InterpolateParams = true // one request for each statement
@@ -86,7 +90,12 @@ func (d *database) mysql(u *url.URL, query url.Values, _ bool) error {
 		if err != nil {
 			return nil, err
 		}
-		return &boundedConn{Conn: c, limit: limit}, nil
+		b := &boundedConn{Conn: c, limit: limit, greeting: make([]byte, 5)}
+		if err := b.greeted(ctx); err != nil {
+			c.Close()
+			return nil, err
+		}
+		return b, nil
 	}
 	connector, err := mysql.NewConnector(config)
 	if err != nil {
@@ -149,8 +158,6 @@ func (c mysqlConnector) Connect(ctx context.Context) (driver.Conn, error) {
 		return nil, &mysql.MySQLError{Number: refused.Number, SQLState: refused.SQLState, Message: c.reason(refused.Number)}
 	case errors.Is(err, mysql.ErrNoTLS):
 		return nil, fmt.Errorf("%w: the server does not encrypt connections, and the store's URL demands that by sslmode", store.ErrMisconfigured)
-	case errors.Is(err, mysql.ErrMalformPkt), errors.Is(err, mysql.ErrPktSync), errors.Is(err, mysql.ErrPktSyncMul), strings.HasPrefix(err.Error(), "unsupported protocol version"):
-		return nil, fmt.Errorf("%w: the server at %s does not speak the protocol of MySQL", store.ErrMisconfigured, c.config.Addr)
 	case errors.As(err, new(*tls.CertificateVerificationError)), errors.As(err, new(x509.HostnameError)):
 		return nil, fmt.Errorf("%w: the certificate of the server is not valid for this connection: %w", store.ErrMisconfigured, err)
 	}
@@ -182,11 +189,32 @@ func (c mysqlConnector) reason(number uint16) string {
 // boundedConn is a connection with a limit for the bytes of one reply.
 type boundedConn struct {
 	net.Conn
-	limit int64
-	read  atomic.Int64 // since the last request
+	limit    int64
+	read     atomic.Int64 // since the last request
+	greeting []byte       // what was read, and the driver has not seen
+}
+
+// greeted reads the begin of the greeting: length, number 0, and protocol 10 or an error. A server that waits
+// for the client to begin is not told apart from a slow one.
+func (c *boundedConn) greeted(ctx context.Context) error {
+	stop := context.AfterFunc(ctx, func() { _ = c.SetDeadline(time.Unix(1, 0)) })
+	_, err := io.ReadFull(c.Conn, c.greeting)
+	switch {
+	case !stop():
+		return context.Cause(ctx)
+	case err != nil:
+		return err
+	case c.greeting[3] != 0 || c.greeting[4] != 10 && c.greeting[4] != 0xff:
+		return fmt.Errorf("%w: the server at %s does not speak the protocol of MySQL", store.ErrMisconfigured, c.RemoteAddr())
+	}
+	return nil
 }
 
 func (c *boundedConn) Read(b []byte) (int, error) {
+	if n := copy(b, c.greeting); n > 0 {
+		c.greeting = c.greeting[n:]
+		return n, nil
+	}
 	if c.read.Load() > c.limit {
 		return 0, fmt.Errorf("the server sent more than %d bytes", c.limit)
 	}
