@@ -194,8 +194,8 @@ type boundedConn struct {
 	greeting []byte       // what was read, and the driver has not seen
 }
 
-// greeted reads the begin of the greeting: length, number 0, and protocol 10 or an error. A server that waits
-// for the client to begin is not told apart from a slow one.
+// greeted reads the beginning of the greeting: length, number 0, and protocol 10 or an error. It cannot
+// distinguish a server that waits for the client from a slow server.
 func (c *boundedConn) greeted(ctx context.Context) error {
 	stop := context.AfterFunc(ctx, func() { _ = c.SetDeadline(time.Unix(1, 0)) })
 	_, err := io.ReadFull(c.Conn, c.greeting)
