@@ -32,7 +32,7 @@
 //	filestore.Open("/var/lib/app/locks", nil)            // a directory: store/filestore
 //	s3store.Open(ctx, "s3://bucket/locks", nil)          // S3: aws/s3store
 //	dynamostore.Open(ctx, "dynamodb://table/locks", nil) // DynamoDB: aws/dynamostore
-//	sqlstore.New(db, sqlstore.PostgreSQL, nil)           // PostgreSQL, SQLite: store/sqlstore
+//	sqlstore.New(db, sqlstore.PostgreSQL, nil)           // PostgreSQL, MySQL, SQLite: store/sqlstore
 //
 // If a storage system cannot do what a store needs, Holdfast refuses it with an error that says
 // what is missing. Examples are a network file system and a server that ignores conditions.

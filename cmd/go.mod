@@ -12,6 +12,7 @@ require (
 )
 
 require (
+	filippo.io/edwards25519 v1.2.0 // indirect
 	github.com/dustin/go-humanize v1.0.1 // indirect
 	github.com/google/uuid v1.6.0 // indirect
 	github.com/jackc/pgpassfile v1.0.0 // indirect
@@ -56,6 +57,7 @@ require (
 
 require (
 	github.com/creack/pty v1.1.24
+	github.com/go-sql-driver/mysql v1.10.1
 	github.com/holdfast-go/holdfast/aws v0.1.0
 	github.com/holdfast-go/holdfast/compat v0.1.0
 	github.com/holdfast-go/holdfast/compat/reservation v0.1.0

@@ -142,7 +142,7 @@ func TestHandOver(t *testing.T) {
 		for _, args := range [][]string{
 			{"--store", base, "ls"}, {"--store", "base", "run", "x", "--", "touch", "ran"}, {"run", "--store", disk, "--also-store", "base", "x", "--", "touch", "ran"},
 			{"put", "-", "s3://bucket/key"}, {"object", "cp", "s3://bucket/key", "ran"}, {"--store", "S3+Versioned://bucket", "ls"},
-			{"item", "ls", "--table", "dynamodb://table", "--bucket", "file:b"}, {"init", "--store", "postgres://host/db"},
+			{"item", "ls", "--table", "dynamodb://table", "--bucket", "file:b"}, {"init", "--store", "postgres://host/db"}, {"ls", "--store", "mysql://host/db"},
 		} {
 			_, errs, code := status(t, p.command(small, args...))
 			if code != 78 || !strings.Contains(errs, "needs the program holdfast-stores") || !strings.Contains(errs, "\n  install both programs: go install github.com/holdfast-go/holdfast/cmd/...@latest") {

@@ -48,6 +48,8 @@ func Of(name string) (Rules, bool) {
 	switch name {
 	case "postgresql":
 		return Rules{Check: checkPostgres, Classify: classifyPostgres}, true
+	case "mysql":
+		return Rules{Check: checkMySQL, Classify: classifyMySQL}, true
 	case "sqlite":
 		return Rules{Check: checkSQLite, Classify: classifySQLite}, true
 	}

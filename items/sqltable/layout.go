@@ -32,7 +32,8 @@ const (
 type column struct {
 	name, kind string // kind is the type in the database's words
 	class      class
-	caseless   bool // it compares some different texts as equal
+	caseless   bool // it compares some different values as equal
+	keyText    bool // a column of bytes that is a text if it is a column of the key
 }
 
 // layout is what is known of the table.
@@ -56,6 +57,14 @@ type description struct {
 // dialect is what differs between databases.
 type dialect interface {
 	placeholder(n int) string
+	quote(name string) string
+
+	// quotes are the characters that begin and end a name or a text.
+	quotes() string
+
+	// upsert reports whether the dialect has ON CONFLICT and RETURNING. Without them, the table
+	// locks a row before it replaces the row.
+	upsert() bool
 
 	// describe returns a description without columns if there is no such table.
 	describe(ctx context.Context, db *sql.DB, table, name string) (description, error)
@@ -198,6 +207,10 @@ func (t *Table) arrange(found description) (*layout, error) {
 		switch {
 		case c == nil:
 			return nil, fmt.Errorf("it has no column %q for the key", key.Name)
+		case c.keyText:
+			c.class = classText
+		}
+		switch {
 		case c.class != classText && c.class != classNumber || c.caseless:
 			return nil, fmt.Errorf("the key column %q has the type %s; it must have a number type, or a text type that compares texts exactly", key.Name, c.kind)
 		}
@@ -211,7 +224,7 @@ func (t *Table) arrange(found description) (*layout, error) {
 	}
 	names := slices.Sorted(slices.Values(l.keyNames()))
 	if !slices.ContainsFunc(found.unique, func(key []string) bool { return slices.Equal(slices.Sorted(slices.Values(key)), names) }) {
-		return nil, fmt.Errorf("the key columns %s must be the primary key or another unique key of the table", quoteAll(names))
+		return nil, fmt.Errorf("the key columns %s must be the primary key or another unique key of the table", strings.Join(names, ", "))
 	}
 	for _, c := range found.columns {
 		switch {
@@ -327,7 +340,7 @@ func (l *layout) values(item largeitem.Attributes) ([]any, error) {
 	}
 	v, err := l.d.param(l.json, string(text))
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%w: the attributes do not fit the column %q of the type %s: %v", largeitem.ErrInvalid, l.json.name, l.json.kind, err)
 	}
 	values[slices.Index(l.attributes, l.json)] = v
 	return values, nil

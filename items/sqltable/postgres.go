@@ -19,6 +19,12 @@ type postgres struct{}
 
 func (postgres) placeholder(n int) string { return "$" + strconv.Itoa(n) }
 
+func (postgres) quote(name string) string { return quote(name) }
+
+func (postgres) quotes() string { return `'"` }
+
+func (postgres) upsert() bool { return true }
+
 func (postgres) text(argument string) string { return argument + "::text" }
 
 func (postgres) null(c *column) string { return "NULL::" + c.kind }
@@ -148,7 +154,7 @@ func (postgres) read(c *column, text string) (any, error) {
 
 func (postgres) create(table string, keys []largeitem.KeyAttribute, json, comment string) []string {
 	return []string{
-		"CREATE TABLE " + quote(table) + " (" + newColumns(keys, `text COLLATE "C"`, "numeric", quote(json)+" text") + ")",
+		"CREATE TABLE " + quote(table) + " (" + newColumns(postgres{}, keys, `text COLLATE "C"`, "numeric", quote(json)+" text") + ")",
 		"COMMENT ON TABLE " + quote(table) + " IS '" + comment + "'",
 	}
 }

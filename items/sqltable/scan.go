@@ -70,10 +70,12 @@ func (t *Table) scan(ctx context.Context, o largeitem.ScanOptions, yield func(la
 // page returns the next rows after a key, nil for the first ones, and whether there may be
 // more.
 func (t *Table) page(ctx context.Context, l *layout, after *largeitem.Key, attributes []string) (page []largeitem.Row, more bool, err error) {
-	keys := quoteAll(l.keyNames())
+	keys := quoteAll(l.d, l.keyNames())
 	s := t.selectRows(l)
 	if after != nil {
-		s.add(" WHERE (", keys, ") > (").keyValues(l, *after).add(")")
+		// The first comparison follows from the second. MySQL needs it to use the index.
+		s.add(" WHERE ", l.d.quote(l.keys[0].name), " >= ").value(l.keys[0], l.keyParams(*after)[0])
+		s.add(" AND (", keys, ") > (").keyValues(l, *after).add(")")
 	}
 	s.add(" ORDER BY ", keys, fmt.Sprintf(" LIMIT %d", pageRows))
 	size := 0
@@ -110,7 +112,10 @@ func (t *Table) GetMany(ctx context.Context, keys []largeitem.Key, opts *largeit
 // getMany reads some items by one statement.
 func (t *Table) getMany(ctx context.Context, l *layout, keys []largeitem.Key, names []string, items []largeitem.Attributes) error {
 	wanted := make(map[largeitem.Key][]int, len(keys))
-	s := t.selectRows(l).add(" WHERE (", quoteAll(l.keyNames()), ") IN (VALUES ")
+	s := t.selectRows(l).add(" WHERE (", quoteAll(l.d, l.keyNames()), ") IN (")
+	if l.d.upsert() {
+		s.add("VALUES ")
+	}
 	for i, key := range keys {
 		if wanted[key] = append(wanted[key], i); i > 0 {
 			s.add(", ")
@@ -133,7 +138,7 @@ func (t *Table) selectRows(l *layout) *statement {
 	for _, c := range l.keys {
 		s.add(", ", t.dialect.cell(c))
 	}
-	return s.add(" FROM ", quote(t.o.Table))
+	return s.add(" FROM ", t.dialect.quote(t.o.Table))
 }
 
 // rows runs a statement of selectRows, and calls f for each row and its size, until f

@@ -20,6 +20,12 @@ type sqlite struct{}
 
 func (sqlite) placeholder(n int) string { return "?" + strconv.Itoa(n) }
 
+func (sqlite) quote(name string) string { return quote(name) }
+
+func (sqlite) quotes() string { return `'"` }
+
+func (sqlite) upsert() bool { return true }
+
 func (sqlite) text(argument string) string { return argument }
 
 func (sqlite) null(*column) string { return "NULL" }
@@ -135,7 +141,7 @@ func (sqlite) read(c *column, text string) (any, error) {
 
 func (sqlite) create(table string, keys []largeitem.KeyAttribute, json, comment string) []string {
 	// SQLite keeps the text of the statement, with the comment.
-	return []string{"CREATE TABLE " + quote(table) + " (" + newColumns(keys, "TEXT", "NUMERIC", quote(json)+" TEXT") + " /* " + comment + " */)"}
+	return []string{"CREATE TABLE " + quote(table) + " (" + newColumns(sqlite{}, keys, "TEXT", "NUMERIC", quote(json)+" TEXT") + " /* " + comment + " */)"}
 }
 
 func (sqlite) describe(ctx context.Context, db *sql.DB, table, name string) (found description, err error) {

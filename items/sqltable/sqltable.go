@@ -1,6 +1,6 @@
-// Package sqltable stores items as rows of a table in PostgreSQL (12 and later) or SQLite (3.43 and
-// later). It uses [database/sql] and imports no driver: the caller opens the database, with any
-// driver.
+// Package sqltable stores items as rows of a table in PostgreSQL (12 and later), SQLite (3.43 and
+// later), MySQL (8.0 and later) or MariaDB (10.5 and later). It uses [database/sql] and imports no
+// driver: the caller opens the database.
 //
 //	db, err := sql.Open("pgx", "postgres://db.example/app") // github.com/jackc/pgx/v5/stdlib
 //	...
@@ -20,7 +20,7 @@
 //   - A [largeitem.Number] in a column of numbers. The table refuses a number that the column
 //     cannot store exactly.
 //   - A bool in a boolean column.
-//   - Bytes in a bytea or BLOB column.
+//   - Bytes in a bytea, BLOB or VARBINARY column.
 //   - A text in all columns of other types. A read returns the text in the database's own form,
 //     which can differ from the text that the caller has written.
 //
@@ -28,6 +28,11 @@
 // see [Options].JSON. If there is no such column, the table refuses these attributes. It also
 // refuses a value that does not suit its column: for example a null, or a text with a zero
 // character.
+//
+// MySQL compares most texts without regard to case or to spaces at the end. So in MySQL a key column of
+// texts has the type VARBINARY or a collation that compares texts exactly (utf8mb4_0900_bin, or in
+// MariaDB utf8mb4_nopad_bin). CreateTable makes VARBINARY columns, and numbers with 35 digits before the
+// point and 30 after it. A column of the type TINYINT(1) is a boolean column.
 //
 // A new row gets the default of each column that the item does not have. The table neither reads
 // nor writes generated columns.
@@ -40,12 +45,15 @@
 // a random pause. If the condition is that there is no item, the write is one INSERT. The table
 // holds no lock of the database between statements.
 //
+// On MySQL, a write that makes or changes a row is a transaction of four to five statements: it locks the
+// row, compares it with what was read, writes it and reads the result.
+//
 // # Outcomes and durability
 //
 // The table sends a statement that may change the row only once. If its reply is lost, the outcome
 // is unknown. An acknowledged write is as durable as a commit of the database. Like package
 // sqlstore, the table refuses sessions in which a power loss may undo a commit, tables that a crash
-// empties, and PostgreSQL servers that are a standby.
+// can empty, and servers that are a standby or a replica.
 //
 // # Expressions
 //
@@ -153,6 +161,7 @@ type Table struct {
 
 // querier is a *sql.DB or a *sql.Tx.
 type querier interface {
+	sqlstore.Execer
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 }
 
@@ -182,6 +191,8 @@ func New(db *sql.DB, d sqlstore.Dialect, opts *Options) (*Table, error) {
 		t.dialect = postgres{}
 	case sqlstore.SQLite:
 		t.dialect = sqlite{}
+	case sqlstore.MySQL:
+		t.dialect = mysql{}
 	default:
 		return nil, fmt.Errorf("sqltable: %w: the dialect %q is unknown", largeitem.ErrInvalid, string(d))
 	}
@@ -209,6 +220,9 @@ func New(db *sql.DB, d sqlstore.Dialect, opts *Options) (*Table, error) {
 //
 // If the table has not read its schema yet, the first call reads the schema outside of the
 // transaction, by another connection.
+//
+// On MySQL, a write locks the row that it reads, and sees its newest state. A Get sees the state at the
+// first read of the transaction.
 func (t *Table) InTx(tx *sql.Tx) *Table {
 	within := *t
 	within.run = tx
@@ -218,7 +232,8 @@ func (t *Table) InTx(tx *sql.Tx) *Table {
 // Schema implements [largeitem.Table]. The ID has two parts: a random text that [CreateTable] has
 // written into a comment of the table, and the place of the table. If another program created the
 // table, the ID is only the place. In PostgreSQL the place is the number of the table in its
-// database and server. In SQLite it is the file, identified by its inode and creation time, and the
+// database and server. In MySQL it is the name of the table, its database and the server_uuid; MariaDB
+// has no server_uuid, and Options.Name takes its place. In SQLite it is the file, identified by its inode and creation time, and the
 // name of the table. So the place does not change if the file is renamed, or if a program uses
 // another path to the file.
 //
@@ -255,7 +270,7 @@ func (t *Table) Get(ctx context.Context, key largeitem.Key, opts *largeitem.GetO
 		err = l.checkKey(key)
 	}
 	if err == nil {
-		r, err = t.read(ctx, l, key, nil)
+		r, err = t.read(ctx, l, key, nil, false)
 	}
 	if err == nil && r.item == nil {
 		err = store.ErrNotFound
@@ -318,7 +333,7 @@ func (t *Table) swap(ctx context.Context, l *layout, w rewrite.Write) (old, next
 	stuck := 0
 	for try := 1; ; try++ {
 		if before := r; !assumeAbsent {
-			r, err = t.read(ctx, l, w.Key, where)
+			r, err = t.read(ctx, l, w.Key, where, true)
 			if err = store.MarkNotApplied(err); err == nil && (before.item == nil) == (r.item == nil) && slices.Equal(before.cells, r.cells) {
 				stuck++
 			} else {
@@ -327,7 +342,7 @@ func (t *Table) swap(ctx context.Context, l *layout, w rewrite.Write) (old, next
 		}
 		assumeAbsent = false
 		if stuck > maxStuck {
-			err = store.MarkNotApplied(fmt.Errorf("%w: statements on the row have no effect, although no other program changes the row; look for a trigger, a rule or a row security policy", store.ErrMisconfigured))
+			err = store.MarkNotApplied(fmt.Errorf("%w: statements on the row have no effect, although no other program changes the row; look for a trigger, a rule, a row security policy or another unique key", store.ErrMisconfigured))
 		}
 		written := false
 		if err == nil {
@@ -367,7 +382,7 @@ func (t *Table) expressions(l *layout, w *rewrite.Write) (where *SQL, set Set, e
 		if !ok {
 			return nil, nil, fmt.Errorf("%w: Condition.Expr has the type %T; use sqltable.SQL", largeitem.ErrInvalid, w.Cond.Expr)
 		}
-		if err := e.check(); err != nil {
+		if err := e.check(t.dialect); err != nil {
 			return nil, nil, err
 		}
 		cond := *w.Cond
@@ -387,7 +402,7 @@ func (t *Table) expressions(l *layout, w *rewrite.Write) (where *SQL, set Set, e
 	}
 	for name, e := range set {
 		_, twice := w.Change.Set[name]
-		switch err := e.check(); {
+		switch err := e.check(t.dialect); {
 		case err != nil:
 			return nil, nil, err
 		case twice || slices.Contains(w.Change.Remove, name):
@@ -407,15 +422,19 @@ type row struct {
 	holds bool             // the expression of the condition
 }
 
-// read reads the row of a key, and whether the expression holds for it.
-func (t *Table) read(ctx context.Context, l *layout, key largeitem.Key, where *SQL) (row, error) {
+// read reads the row of a key, and whether the expression holds for it. A transaction of MySQL reads rows as
+// they were at its begin, unless it locks them.
+func (t *Table) read(ctx context.Context, l *layout, key largeitem.Key, where *SQL, toWrite bool) (row, error) {
 	s := t.statement("SELECT ", l.cells())
 	if where != nil {
 		s.add(", CASE WHEN (").expression(*where).add(") THEN 1 ELSE 0 END")
 	} else {
 		s.add(", 1")
 	}
-	s.add(" FROM ", quote(t.o.Table)).key(l, key)
+	s.add(" FROM ", t.dialect.quote(t.o.Table)).key(l, key)
+	if toWrite && !t.dialect.upsert() && t.run != querier(t.db) {
+		s.add(" FOR UPDATE")
+	}
 	var r row
 	err := t.query(ctx, s, len(l.attributes)+2, func(cells []sql.NullString) (err error) {
 		last := len(cells) - 1
@@ -438,14 +457,19 @@ func (t *Table) replace(ctx context.Context, l *layout, key largeitem.Key, r row
 	case next == nil && r.item == nil:
 		return nil, true, nil
 	case next == nil:
-		s = t.statement("DELETE FROM ", quote(t.o.Table)).key(l, key).unchanged(l, r).where(where)
+		s = t.statement("DELETE FROM ", t.dialect.quote(t.o.Table)).key(l, key).unchanged(l, r).where(where)
 	case r.item == nil:
 		s = t.insert(l, key, values, set)
 	default:
-		if s = t.update(l, r, values, set); s == nil {
+		if s = t.update(l, key, r, values, set); s == nil {
 			return r.item, true, nil // there is nothing to change
 		}
-		s.key(l, key).unchanged(l, r).where(where)
+		if s.key(l, key); t.dialect.upsert() {
+			s.unchanged(l, r).where(where)
+		}
+	}
+	if !t.dialect.upsert() {
+		return t.replaceLocked(ctx, l, key, r, s, where, next == nil)
 	}
 	written := false
 	err = t.query(ctx, s.add(" RETURNING ", l.cells()), len(l.attributes)+1, func(cells []sql.NullString) error {
@@ -468,7 +492,7 @@ func (t *Table) insert(l *layout, key largeitem.Key, values []any, set Set) *sta
 			names = append(names, c.name)
 		}
 	}
-	s := t.statement("INSERT INTO ", quote(t.o.Table), " (", quoteAll(names), ") SELECT ").keyValues(l, key)
+	s := t.statement("INSERT INTO ", t.dialect.quote(t.o.Table), " (", quoteAll(t.dialect, names), ") SELECT ").keyValues(l, key)
 	for i, c := range l.attributes {
 		if e, computed := set[c.name]; computed {
 			s.add(", (").expression(e).add(")")
@@ -480,25 +504,35 @@ func (t *Table) insert(l *layout, key largeitem.Key, values []any, set Set) *sta
 		// The expressions see an item without attributes.
 		nulls := make([]string, len(l.attributes))
 		for i, c := range l.attributes {
-			nulls[i] = t.dialect.null(c) + " AS " + quote(c.name)
+			nulls[i] = t.dialect.null(c) + " AS " + t.dialect.quote(c.name)
 		}
-		s.add(" FROM (SELECT ", strings.Join(nulls, ", "), ") AS ", quote(t.o.Table))
+		s.add(" FROM (SELECT ", strings.Join(nulls, ", "), ") AS ", t.dialect.quote(t.o.Table))
 	}
-	return s.add(" WHERE true ON CONFLICT (", quoteAll(l.keyNames()), ") DO NOTHING")
+	if !t.dialect.upsert() {
+		return s
+	}
+	return s.add(" WHERE true ON CONFLICT (", quoteAll(t.dialect, l.keyNames()), ") DO NOTHING")
 }
 
 // update begins the statement that changes a row; nil: nothing is changed.
-func (t *Table) update(l *layout, r row, values []any, set Set) *statement {
+func (t *Table) update(l *layout, key largeitem.Key, r row, values []any, set Set) *statement {
 	old, err := l.values(r.item)
-	s, next := t.statement("UPDATE ", quote(t.o.Table), " SET "), ""
+	s, next := t.statement("UPDATE ", t.dialect.quote(t.o.Table)), ""
+	precomputed := len(set) > 0 && !t.dialect.upsert()
+	if precomputed {
+		s.computed(l, key, t.o.Table, set)
+	}
+	s.add(" SET ")
 	for i, c := range l.attributes {
 		e, computed := set[c.name]
 		if !computed && err == nil && sameValue(old[i], values[i]) {
 			continue // it stays as it is, in whatever form that is
 		}
-		s.add(next, quote(c.name), " = ")
+		s.add(next, t.dialect.quote(c.name), " = ")
 		next = ", "
-		if computed {
+		if computed && precomputed {
+			s.add(computedName(c.name))
+		} else if computed {
 			s.add("(").expression(e).add(")")
 		} else {
 			s.value(c, values[i])
@@ -534,6 +568,21 @@ func (t *Table) query(ctx context.Context, s *statement, n int, f func(cells []s
 		return t.explain(err)
 	}
 	return failed
+}
+
+// exec runs a statement of MySQL without a result. It reports whether it made or removed a row; for an UPDATE
+// of a row that is locked, this means nothing.
+func (t *Table) exec(ctx context.Context, s *statement) (written bool, err error) {
+	err = sqldialect.Bounded(ctx, func(ctx context.Context) error {
+		result, err := t.run.ExecContext(ctx, s.text(), s.args...)
+		if err != nil {
+			return err
+		}
+		n, err := result.RowsAffected()
+		written = n > 0
+		return err
+	})
+	return written, t.explain(err)
 }
 
 func scanCells(rows *sql.Rows, n int) ([]sql.NullString, error) {

@@ -33,7 +33,7 @@ func TestQuestionMarks(t *testing.T) {
 		{"a = 'x", nil, false},
 		{`"a`, nil, false},
 	} {
-		got, ok := SQL{Text: c.text}.parts()
+		got, ok := SQL{Text: c.text}.parts(`'"`)
 		if ok != c.ok || ok && !slices.Equal(got, c.want) {
 			t.Errorf("%s: got %q, %v", c.text, got, ok)
 		}

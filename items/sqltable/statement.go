@@ -3,6 +3,8 @@ package sqltable
 import (
 	"bytes"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/holdfast-go/holdfast/items/largeitem"
@@ -45,7 +47,7 @@ func (s *statement) value(c *column, v any) *statement {
 // key adds the condition that the row is that of a key.
 func (s *statement) key(l *layout, key largeitem.Key) *statement {
 	for i, v := range l.keyParams(key) {
-		s.add([]string{" WHERE ", " AND "}[i], quote(l.keys[i].name), " = ").value(l.keys[i], v)
+		s.add([]string{" WHERE ", " AND "}[i], s.d.quote(l.keys[i].name), " = ").value(l.keys[i], v)
 	}
 	return s
 }
@@ -81,7 +83,7 @@ func (s *statement) where(where *SQL) *statement {
 
 // expression adds an expression, which was checked.
 func (s *statement) expression(e SQL) *statement {
-	parts, _ := e.parts()
+	parts, _ := e.parts(s.d.quotes())
 	for i, part := range parts {
 		if i > 0 {
 			s.add(s.arg(e.Args[i-1]))
@@ -91,9 +93,29 @@ func (s *statement) expression(e SQL) *statement {
 	return s
 }
 
-func (e SQL) check() error {
-	parts, ok := e.parts()
+// computed adds a table with the values of expressions. An UPDATE of MySQL computes the expressions one after
+// the other, and a later one would see the new values of the earlier ones. LIMIT keeps the server from
+// merging the two tables.
+func (s *statement) computed(l *layout, key largeitem.Key, table string, set Set) *statement {
+	s.add(" JOIN (SELECT ")
+	next := ""
+	for _, name := range slices.Sorted(maps.Keys(set)) {
+		s.add(next, "(").expression(set[name]).add(") AS ", s.d.quote("computed "+name))
+		next = ", "
+	}
+	return s.add(" FROM ", s.d.quote(table)).key(l, key).add(" LIMIT 1) AS ", s.d.quote("holdfast computed"))
+}
+
+// computedName is the value of an expression for a column, from the table that computed adds.
+func computedName(name string) string {
+	return mysql{}.quote("holdfast computed") + "." + mysql{}.quote("computed "+name)
+}
+
+func (e SQL) check(d dialect) error {
+	parts, ok := e.parts(d.quotes())
 	switch {
+	case d == dialect(mysql{}) && strings.ContainsRune(e.Text, '\\'):
+		return fmt.Errorf("%w: the expression %.80q contains a backslash, which means different things in different sessions; pass the text as an argument", largeitem.ErrInvalid, e.Text)
 	case strings.TrimSpace(e.Text) == "" || strings.ContainsRune(e.Text, 0) || !ok:
 		return fmt.Errorf("%w: %.80q is not a valid SQL expression", largeitem.ErrInvalid, e.Text)
 	case len(parts)-1 != len(e.Args):
@@ -104,7 +126,7 @@ func (e SQL) check() error {
 
 // parts splits an expression at the question marks that stand for arguments. It reports
 // whether all quotes are closed.
-func (e SQL) parts() (parts []string, ok bool) {
+func (e SQL) parts(quotes string) (parts []string, ok bool) {
 	var part strings.Builder
 	var quoted byte
 	for i := 0; i < len(e.Text); i++ {
@@ -114,7 +136,7 @@ func (e SQL) parts() (parts []string, ok bool) {
 			if c == quoted {
 				quoted = 0 // two in a row end a text and begin another one
 			}
-		case c == '\'' || c == '"':
+		case strings.IndexByte(quotes, c) >= 0:
 			quoted = c
 		case c == '?' && strings.HasPrefix(e.Text[i+1:], "?"):
 			i++
@@ -128,30 +150,30 @@ func (e SQL) parts() (parts []string, ok bool) {
 	return append(parts, part.String()), quoted == 0
 }
 
-// quote writes a name.
+// quote writes a name as the standard says.
 func quote(name string) string { return `"` + strings.ReplaceAll(name, `"`, `""`) + `"` }
 
-func quoteAll(names []string) string {
+func quoteAll(d dialect, names []string) string {
 	quoted := make([]string, len(names))
 	for i, name := range names {
-		quoted[i] = quote(name)
+		quoted[i] = d.quote(name)
 	}
 	return strings.Join(quoted, ", ")
 }
 
 // newColumns returns the columns of a new table: those of the key with these types, and then the
-// column rest.
-func newColumns(keys []largeitem.KeyAttribute, text, number, rest string) string {
+// column for JSON.
+func newColumns(d dialect, keys []largeitem.KeyAttribute, text, number, json string) string {
 	var columns, names []string
 	for _, key := range keys {
 		kind := text
 		if key.Number {
 			kind = number
 		}
-		columns = append(columns, quote(key.Name)+" "+kind+" NOT NULL")
+		columns = append(columns, d.quote(key.Name)+" "+kind+" NOT NULL")
 		names = append(names, key.Name)
 	}
-	return strings.Join(append(columns, rest, "PRIMARY KEY ("+quoteAll(names)+")"), ", ")
+	return strings.Join(append(columns, json, "PRIMARY KEY ("+quoteAll(d, names)+")"), ", ")
 }
 
 // sameValue compares what layout.values returns.

@@ -42,7 +42,40 @@ func TestGrants(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for i, part := range [][]byte{text[:rights[0][0]], text[rights[0][0]:rights[1][0]], text[rights[1][0]:]} {
+	checkGrants(t, [][]byte{text[:rights[0][0]], text[rights[0][0]:rights[1][0]], text[rights[1][0]:]}, apply, as)
+}
+
+// TestMySQLGrants is TestGrants for policies/mysql/grants.sql.
+func TestMySQLGrants(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../../policies/mysql/grants.sql")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rights := regexp.MustCompile(`(?m)^GRANT .* TO jobs`).FindAllIndex(text, -1)
+	if len(rights) != 2 {
+		t.Fatalf("grants.sql has %d parts with rights, want 2", len(rights))
+	}
+	server := servers.NewMariaDB(t)
+	admin := database{sqlstore.MySQL, "mysql", server.DSN("", "mysql")}
+	apply := func(text []byte) {
+		t.Helper()
+		for statement := range strings.SplitSeq(string(text), ";") {
+			if sql := regexp.MustCompile(`(?m)^--.*$`).ReplaceAllString(statement, ""); strings.TrimSpace(sql) != "" {
+				admin.with(t, sql)
+			}
+		}
+	}
+	checkGrants(t, [][]byte{text[:rights[0][0]], text[rights[0][0]:rights[1][0]], text[rights[1][0]:]}, apply, func(user string) database {
+		password := map[string]string{"jobs": "PASSWORD OF THE JOBS", "locks_owner": "PASSWORD OF THE OWNER"}[user]
+		return database{sqlstore.MySQL, "mysql", strings.Replace(server.DSN("", "locks"), "root@", user+":"+password+"@", 1)}
+	})
+}
+
+// checkGrants applies the parts of a file of grants, and checks after each what the role of jobs can do.
+func checkGrants(t *testing.T, parts [][]byte, apply func([]byte), as func(user string) database) {
+	t.Helper()
+	for i, part := range parts {
 		writes, removes := i > 0, i > 1
 		apply(part)
 		apply([]byte("DROP TABLE IF EXISTS locks.holdfast"))

@@ -3,6 +3,7 @@ package integration_test
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"fmt"
 	"io"
@@ -14,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-sql-driver/mysql"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgproto3"
@@ -60,8 +62,27 @@ func newPostgres(t *testing.T, server *servers.Postgres, through string) databas
 	return d
 }
 
-// through returns a database of PostgreSQL at another address, of a proxy or of a server that was restarted.
+// newMariaDB makes a database in a server. Its URL is the name for the driver.
+func newMariaDB(t *testing.T, server *servers.MariaDB) database {
+	name := "d" + strconv.FormatUint(rand.Uint64(), 36)
+	d := database{sqlstore.MySQL, "mysql", server.DSN("", "mysql")}
+	d.with(t, "CREATE DATABASE "+name+" CHARACTER SET utf8mb4")
+	d.url = server.DSN("", name)
+	d.create(t)
+	return d
+}
+
+// through returns a database of a server at another address, of a proxy or of a server that was restarted.
 func (d database) through(address string) database {
+	if d.dialect == sqlstore.MySQL {
+		config, err := mysql.ParseDSN(d.url)
+		if err != nil {
+			panic(err) // the test made it
+		}
+		config.Addr = address
+		d.url = config.FormatDSN()
+		return d
+	}
 	u, err := url.Parse(d.url)
 	if err != nil {
 		panic(err) // the test made it
@@ -83,6 +104,15 @@ func (d database) open(t testing.TB) *sql.DB {
 				return f
 			}
 			db = stdlib.OpenDB(*config)
+		}
+	}
+	if d.dialect == sqlstore.MySQL {
+		var config *mysql.Config
+		if config, err = mysql.ParseDSN(d.url); err == nil {
+			config.Logger = &mysql.NopLogger{}
+			var connector driver.Connector
+			connector, err = mysql.NewConnector(config)
+			db = sql.OpenDB(connector)
 		}
 	}
 	if err != nil {
@@ -154,13 +184,32 @@ func TestPostgres(t *testing.T) {
 	}
 }
 
+// TestMariaDB: the suites on MariaDB, while connections are cut, and while the server is killed. A driver can
+// count the rows that match, or only those that change.
+func TestMariaDB(t *testing.T) {
+	t.Parallel()
+	for _, parameters := range []string{"", "?clientFoundRows=true&interpolateParams=true"} {
+		t.Run(parameters, registers.Kind{
+			Start: func(t *testing.T) registers.Server { return servers.NewMariaDB(t) },
+			NewSpace: func(t *testing.T, server registers.Server) registers.Open {
+				d := newMariaDB(t, server.(*servers.MariaDB))
+				d.url += parameters
+				return func(t testing.TB, address string) store.Store { return d.through(address).store(t, false) }
+			},
+		}.Run)
+	}
+}
+
 // TestSQLFence: a transaction of an earlier holder is refused, and changes nothing;
 // without the fence it does its damage.
 func TestSQLFence(t *testing.T) {
 	t.Parallel()
 	server := servers.NewPostgres(t)
-	for _, d := range []database{newSQLite(t), newPostgres(t, server, "")} {
-		t.Run(string(d.dialect), func(t *testing.T) {
+	other := servers.NewMariaDB(t)
+	maria, counting := newMariaDB(t, other), newMariaDB(t, other)
+	counting.url += "?clientFoundRows=true"
+	for name, d := range map[string]database{"sqlite": newSQLite(t), "postgresql": newPostgres(t, server, ""), "mysql": maria, "mysql, counting matches": counting} {
+		t.Run(name, func(t *testing.T) {
 			db, ctx := d.open(t), t.Context()
 			if _, err := db.ExecContext(ctx, "CREATE TABLE ledger (n INTEGER)"); err != nil {
 				t.Fatal(err)
@@ -172,7 +221,7 @@ func TestSQLFence(t *testing.T) {
 				}
 				defer tx.Rollback()
 				if fenced {
-					if err := sqlstore.Fence(ctx, tx, name, token); err != nil {
+					if err := d.dialect.Fence(ctx, tx, name, token); err != nil {
 						return err
 					}
 				}

@@ -51,9 +51,11 @@ func (d database) items(t testing.TB, opts *sqltable.Options) itemsIn {
 func TestSQLItems(t *testing.T) {
 	t.Parallel()
 	server := servers.NewPostgres(t)
+	maria := servers.NewMariaDB(t, "--max-allowed-packet=64M")
 	for name, open := range map[string]func(t *testing.T) database{
 		"sqlite":     newSQLite,
 		"postgresql": func(t *testing.T) database { return newPostgres(t, server, "") },
+		"mysql":      func(t *testing.T) database { return newMariaDB(t, maria).standard() },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Run("Suite", func(t *testing.T) { checkSQLItems(t, open) })
@@ -63,12 +65,13 @@ func TestSQLItems(t *testing.T) {
 			t.Run("SetUp", func(t *testing.T) { checkSQLSetUp(t, open) })
 			t.Run("Transactions", func(t *testing.T) { checkSQLTransactions(t, open(t)) })
 			t.Run("Largest", func(t *testing.T) { checkSQLLargest(t, open) })
-			t.Run("Copies", func(t *testing.T) { checkSQLCopies(t, open(t)) })
+			t.Run("Copies", func(t *testing.T) { checkSQLCopies(t, open(t), maria) })
 			t.Run("ForeignRows", func(t *testing.T) { checkSQLForeignRows(t, open(t)) })
 		})
 	}
 	t.Run("Plans", func(t *testing.T) { checkSQLPlans(t, newPostgres(t, server, "")) })
-	t.Run("Cuts", func(t *testing.T) { checkSQLItemCuts(t, server) })
+	t.Run("Cuts", func(t *testing.T) { checkSQLItemCuts(t, server.Address, newPostgres(t, server, "")) })
+	t.Run("CutsMySQL", func(t *testing.T) { checkSQLItemCuts(t, maria.Address, newMariaDB(t, maria)) })
 }
 
 // checkSQLItems runs the suite of tables of items.
@@ -85,8 +88,11 @@ func checkSQLItems(t *testing.T, open func(t *testing.T) database) {
 				f := first.(itemsIn)
 				return f.d.items(t, f.opts)
 			}
-			if t.Name() == "TestSQLItems/sqlite/Suite/numbers" {
+			switch t.Name() {
+			case "TestSQLItems/sqlite/Suite/numbers":
 				c.suite.Skip = map[string]string{"NumberKeys": "SQLite keeps integers of 64 bits and floats; other numbers are refused"}
+			case "TestSQLItems/mysql/Suite/numbers":
+				c.suite.Skip = map[string]string{"NumberKeys": "MySQL keeps 35 digits before the point and 30 after it; other numbers are refused"}
 			}
 			itemtest.Run(t, func(t *testing.T) largeitem.Table { return open(t).items(t, c.opts) }, &c.suite)
 		})
@@ -98,12 +104,25 @@ func (d database) with(t testing.TB, statements ...string) database {
 	t.Helper()
 	db := d.open(t)
 	for _, statement := range statements {
+		if d.dialect == sqlstore.MySQL {
+			statement = forMySQL.Replace(statement)
+		}
 		if _, err := db.ExecContext(t.Context(), statement); err != nil {
 			t.Fatalf("%s: %v", statement, err)
 		}
 	}
 	return d
 }
+
+// standard is a database of MySQL whose sessions write names as the standard says.
+func (d database) standard() database {
+	d.url += "?sql_mode=%27STRICT_TRANS_TABLES,ANSI_QUOTES%27"
+	return d
+}
+
+// forMySQL adapts types: a key of MySQL has a length, and bytes keep spaces at its end.
+var forMySQL = strings.NewReplacer("pk text", "pk varbinary(700)", "sk text", "sk varbinary(700)", "id text", "id varbinary(700)",
+	"jsonb", "json", "rest varchar(500000)", "rest mediumtext", "rest text", "rest mediumtext")
 
 // checkSQLExpressions: expressions in SQL take part in conditions and changes.
 func checkSQLExpressions(t *testing.T, open func(t *testing.T) database) {
@@ -184,12 +203,18 @@ func checkSQLColumns(t *testing.T, d database) {
 	tables := map[sqlstore.Dialect]string{
 		sqlstore.PostgreSQL: `CREATE TABLE items (id bigint NOT NULL, kind varchar(20) NOT NULL, t text, v varchar(3), c char(3), s smallint, i integer, l bigint, n numeric, d numeric(6,2),
 			r real, f double precision, b boolean, x bytea, u uuid, z timestamptz, j jsonb, made text DEFAULT 'now', upper text GENERATED ALWAYS AS (upper(t)) STORED, UNIQUE (kind, id))`,
+		sqlstore.MySQL: `CREATE TABLE items (id bigint NOT NULL, kind varbinary(20) NOT NULL, t text, v varchar(3), c char(3), lat varchar(9) CHARACTER SET latin1, s smallint, m mediumint unsigned, i integer, l bigint,
+			u bigint unsigned, d numeric(6,2), n numeric(65,30), r float, f double, b boolean, x blob, fix binary(2), bits bit(64), z datetime, day date, e enum('one', 'two'), j json, made text DEFAULT ('now'),
+			upper varchar(200) GENERATED ALWAYS AS (upper(v)) STORED, UNIQUE (kind, id))`,
 		sqlstore.SQLite: `CREATE TABLE items (id INTEGER NOT NULL, kind VARCHAR(20) NOT NULL, t TEXT, i INTEGER, d DECIMAL(6,2), f REAL, b BOOLEAN, x BLOB, z DATETIME,
 			made TEXT DEFAULT 'now', upper TEXT GENERATED ALWAYS AS (upper(t)), UNIQUE (kind, id))`,
 	}
 	good := map[sqlstore.Dialect]largeitem.Attributes{
 		sqlstore.PostgreSQL: {"t": "  é'\"?$1 ", "v": "äöü", "c": "abc", "s": num("-32768"), "i": num("2147483647"), "l": num("-9223372036854775808"), "n": num("1E-130"), "d": num("-1234.5"),
 			"r": num("0.1"), "f": num("1E-100"), "b": false, "x": []byte{}, "u": "6f1f6f3e-8f5e-4a38-9d55-0a1b2c3d4e5f", "j": `{"a": 1}`, "made": "then"},
+		sqlstore.MySQL: {"t": "  é'\"?`\\\x00 ", "v": "ä\U0001F512 ", "c": "abc", "lat": "é", "s": num("-32768"), "m": num("16777215"), "i": num("2147483647"), "l": num("-9223372036854775808"), "u": num("18446744073709551615"),
+			"d": num("-1234.5"), "n": num("12345678901234567890123456789012345.125"), "r": num("0.1"), "f": num("1E-100"), "b": false, "x": []byte{}, "fix": []byte{0, 255}, "bits": num("18446744073709551615"),
+			"z": "2025-01-02 03:04:05", "day": "2025-01-02", "e": "two", "j": `{"a": 1}`, "made": "then"},
 		sqlstore.SQLite: {"t": "  é'\"?1 ", "i": num("-9223372036854775808"), "d": num("-1234.5"), "f": num("1E-100"), "b": false, "x": []byte{}, "z": "2025-01-02 03:04:05", "made": "then"},
 	}
 	bad := map[sqlstore.Dialect]map[string][]any{
@@ -197,6 +222,12 @@ func checkSQLColumns(t *testing.T, d database) {
 			"t": {num("1"), nil, []byte("x"), "a\x00", true}, "v": {"four", num("1")}, "c": {"four"}, "s": {num("32768"), num("1.5"), "1"}, "i": {num("2147483648"), num("1E+30")}, "l": {num("9223372036854775808")},
 			"n": {"1"}, "d": {num("1.234"), num("10000")}, "r": {num("0.123456789")}, "f": {num("0.12345678901234567891"), num("1.2345678901234567890123E+50")},
 			"b": {"true", num("1")}, "x": {"x"}, "u": {"no uuid"}, "z": {"no time"}, "j": {"{"}, "upper": {"X"},
+		},
+		sqlstore.MySQL: {
+			"t": {num("1"), nil, []byte("x"), true, strings.Repeat(" ", 1<<16)}, "v": {"four", num("1"), "x   "}, "c": {"four", "a "}, "lat": {"\U0001F512"}, "s": {num("32768"), num("1.5"), "1"}, "m": {num("-1"), num("16777216")},
+			"i": {num("2147483648"), num("1E+30")}, "l": {num("9223372036854775808")}, "u": {num("-1"), num("18446744073709551616")}, "d": {num("1.234"), num("10000"), num("1E+30")},
+			"n": {num("1E-31"), num("1E+35"), num("123456789012345678901234567890123456")}, "r": {num("0.123456789")}, "f": {num("0.12345678901234567891")}, "b": {"true", num("1")}, "x": {"x"}, "fix": {[]byte{0}},
+			"bits": {num("-1"), num("18446744073709551616")}, "z": {"no time", "2025-13-01 00:00:00"}, "day": {"2025-02-30"}, "e": {"three", ""}, "j": {"{"}, "upper": {"X"},
 		},
 		sqlstore.SQLite: {
 			"t": {num("1"), nil, []byte("x"), "a\x00", true}, "i": {num("12345678901234567890123"), "1"}, "d": {num("0.12345678901234567891")}, "f": {num("9007199254740993")},
@@ -239,7 +270,7 @@ func checkSQLColumns(t *testing.T, d database) {
 		t.Errorf("an attribute without a column: %v", err)
 	}
 	badKeys := []largeitem.Key{itemKey(t, "a", num("1E+30"))}
-	if d.dialect == sqlstore.PostgreSQL { // SQLite has no bounds of texts, and floats in every column
+	if d.dialect != sqlstore.SQLite { // it has no bounds of texts, and floats in every column
 		badKeys = append(badKeys, itemKey(t, strings.Repeat("x", 21), 1), itemKey(t, "a", num("1.5")))
 	} else {
 		badKeys[0] = itemKey(t, "a", num("12345678901234567890123"))
@@ -302,6 +333,7 @@ func checkSQLLargest(t *testing.T, open func(t *testing.T) database) {
 
 // checkSQLSetUp: a table that cannot hold items is refused before anything is written.
 func checkSQLSetUp(t *testing.T, open func(t *testing.T) database) {
+	const notMySQL = "all but MySQL"
 	sorted := &sqltable.Options{Sort: largeitem.KeyAttribute{Name: "sk"}}
 	for name, c := range map[string]struct {
 		only  sqlstore.Dialect
@@ -318,14 +350,19 @@ func checkSQLSetUp(t *testing.T, open func(t *testing.T) database) {
 		"no column":          {"", `CREATE TABLE items (pk text PRIMARY KEY, a text)`, &sqltable.Options{Columns: []string{"a", "b"}}},
 		"JSON is a number":   {"", `CREATE TABLE items (pk text PRIMARY KEY, holdfast_attributes integer)`, nil},
 		"a time as key":      {"", `CREATE TABLE items (pk timestamp PRIMARY KEY)`, nil},
-		"a partial key":      {"", `CREATE TABLE items (pk text, a integer); CREATE UNIQUE INDEX one ON items (pk) WHERE a > 1`, nil},
+		"a partial key":      {notMySQL, `CREATE TABLE items (pk text, a integer); CREATE UNIQUE INDEX one ON items (pk) WHERE a > 1`, nil},
 		"a caseless key":     {sqlstore.SQLite, `CREATE TABLE items (pk TEXT COLLATE NOCASE PRIMARY KEY)`, nil},
 		"a caseless type":    {sqlstore.PostgreSQL, `CREATE COLLATION ci (provider = icu, locale = 'und-u-ks-level2', deterministic = false); CREATE TABLE items (pk text COLLATE ci PRIMARY KEY)`, nil},
 		"a deferred key":     {sqlstore.PostgreSQL, `CREATE TABLE items (pk text UNIQUE DEFERRABLE INITIALLY DEFERRED)`, nil},
+		"texts without case": {sqlstore.MySQL, `CREATE TABLE items (pk varchar(100) PRIMARY KEY)`, nil},
+		"ignored spaces":     {sqlstore.MySQL, `CREATE TABLE items (pk varchar(100) COLLATE utf8mb4_bin PRIMARY KEY)`, nil},
+		"a part of a text":   {sqlstore.MySQL, `CREATE TABLE items (pk varbinary(100) NOT NULL, UNIQUE (pk(3)))`, nil},
+		"a float as key":     {sqlstore.MySQL, `CREATE TABLE items (pk double PRIMARY KEY)`, nil},
+		"MySQL's char":       {sqlstore.MySQL, `CREATE TABLE items (pk char(10) COLLATE utf8mb4_bin PRIMARY KEY)`, nil},
 		"padded texts":       {sqlstore.PostgreSQL, `CREATE TABLE items (pk char(10) PRIMARY KEY)`, nil},
 	} {
 		d := open(t)
-		if c.only != "" && c.only != d.dialect {
+		if c.only == notMySQL && d.dialect == sqlstore.MySQL || c.only != "" && c.only != notMySQL && c.only != d.dialect {
 			continue
 		}
 		db := d.with(t, strings.Split(c.table, "; ")...).open(t)
@@ -466,20 +503,19 @@ func checkSQLForeignRows(t *testing.T, d database) {
 	}
 }
 
-// checkSQLItemCuts: connections to PostgreSQL are cut before and after the server has
+// checkSQLItemCuts: connections to a database are cut before and after the server has
 // carried a statement out. Every increment that was said to be applied is there, and what is
 // more than that was said to be of unknown outcome.
-func checkSQLItemCuts(t *testing.T, server *servers.Postgres) {
+func checkSQLItemCuts(t *testing.T, address func() string, direct database) {
 	var cuts atomic.Int64
-	proxy := servers.NewTCPProxy(t, server.Address, func() (before, after bool) {
+	proxy := servers.NewTCPProxy(t, address, func() (before, after bool) {
 		n := rand.IntN(20)
 		if n < 2 {
 			cuts.Add(1)
 		}
 		return n == 0, n == 1
 	})
-	d := newPostgres(t, server, proxy.Address)
-	direct := d.through(server.Address())
+	d := direct.through(proxy.Address)
 	table := direct.items(t, nil)
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
@@ -681,7 +717,7 @@ func TestSQLiteTablesOfUsers(t *testing.T) {
 // checkSQLCopies: a copy of a table has the mark of the original, and not its place. So it
 // removes nothing that the original refers to, until it is adopted, which ends that of the
 // original. The table itself is known by whatever way leads to it.
-func checkSQLCopies(t *testing.T, d database) {
+func checkSQLCopies(t *testing.T, d database, server *servers.MariaDB) {
 	ctx, bucket, key := t.Context(), membucket.New(), itemKey(t, "a")
 	items := func(table largeitem.Table, adopt bool) *largeitem.Store {
 		s, err := largeitem.New(table, bucket, &largeitem.Options{AdoptPrefix: adopt, RemoveSuperseded: true, RemoveYoung: true})
@@ -721,6 +757,10 @@ func checkSQLCopies(t *testing.T, d database) {
 		if err := put(items(d2.items(t, &sqltable.Options{Table: "ITEMS"}), false), "two"); err != nil {
 			t.Errorf("by another path and another way to write its name: %v", err)
 		}
+	} else if d.dialect == sqlstore.MySQL {
+		other := newMariaDB(t, server)
+		name, _, _ := strings.Cut(d.url[strings.LastIndex(d.url, "/")+1:], "?")
+		copied = other.with(t, "CREATE TABLE items LIKE "+name+".items", "INSERT INTO items SELECT * FROM "+name+".items").items(t, nil)
 	} else {
 		var comment string
 		if err := d.open(t).QueryRowContext(ctx, "SELECT obj_description('items'::regclass)").Scan(&comment); err != nil {

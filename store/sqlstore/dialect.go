@@ -7,12 +7,13 @@ type Dialect string
 const (
 	PostgreSQL Dialect = "postgresql" // 9.5 and later
 	SQLite     Dialect = "sqlite"     // 3.43 and later
+	MySQL      Dialect = "mysql"      // MySQL 8.0 and later, MariaDB 10.5 and later
 )
 
 // texts are the statements of a dialect. The comments name the parameters, then the
 // result.
 type texts struct {
-	create []string
+	create []string // the table of the registers, and that of [Fence]
 
 	read   string // key: version and record
 	insert string // key, version, deleted, record: a row if there was none
@@ -24,8 +25,11 @@ type texts struct {
 }
 
 func (d Dialect) texts(table string) texts {
-	if d == SQLite {
+	switch d {
+	case SQLite:
 		return sqliteTexts(table)
+	case MySQL:
+		return mysqlTexts(table)
 	}
 	return postgresTexts(table)
 }

@@ -1,4 +1,4 @@
-// Package sqlstore is a store in a table of PostgreSQL or SQLite, through [database/sql]. It
+// Package sqlstore is a store in a table of PostgreSQL, MySQL, MariaDB or SQLite, through [database/sql]. It
 // imports no driver: the caller opens the database, with any driver.
 //
 // # Use
@@ -20,6 +20,13 @@
 // Every write notifies the channel that has the name of the table. With [Options].Listen a waiter
 // sees a change at once. Without Options.Listen, waiters poll.
 //
+// # MySQL and MariaDB
+//
+// The driver must be github.com/go-sql-driver/mysql, or one with the same texts of errors: Holdfast reads
+// the number of an error from its text. Any value of the driver's options clientFoundRows,
+// interpolateParams and charset is right. The sql_mode of the sessions must contain STRICT_TRANS_TABLES,
+// as it does by default. Waiters poll. The tests use MariaDB 10.11; MySQL 8 was never tested.
+//
 // # SQLite
 //
 // The database must be a file on a local file system. Only one writer at a time can write; the
@@ -37,9 +44,11 @@
 // store reads the settings that decide this. It refuses
 //
 //   - settings with which a power loss may undo a commit: in PostgreSQL synchronous_commit = off
-//     or fsync = off, in SQLite synchronous = OFF or NORMAL, or journal_mode = OFF or MEMORY,
-//   - UNLOGGED and temporary tables, also for [Fence],
-//   - a PostgreSQL server that is a standby.
+//     or fsync = off, in SQLite synchronous = OFF or NORMAL, or journal_mode = OFF or MEMORY, in
+//     MySQL innodb_flush_log_at_trx_commit = 0 or 2, or a binary log without sync_binlog = 1,
+//   - UNLOGGED and temporary tables, and tables of MySQL that are not InnoDB tables, also for [Fence],
+//   - a PostgreSQL server that is a standby, and a MySQL server that only reads or is a replica,
+//   - a server of a Galera cluster without wsrep_sync_wait = 1.
 //
 // After an asynchronous failover the new server may lack acknowledged writes. The store cannot
 // detect this loss.
@@ -59,6 +68,8 @@
 //	version  text     nonce of the state, new in every write
 //	deleted  boolean  whether the row is a tombstone, which remains
 //	record   text     state as JSON; see package engine
+//
+// In MySQL the texts are bytes, so that no collation takes different keys for equal.
 //
 // The table holdfast_fence has the highest fencing token that [Fence] has seen for each lock.
 package sqlstore

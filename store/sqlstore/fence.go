@@ -39,25 +39,32 @@ type Execer interface {
 // holder reads the final state that the earlier holder has written. Fence needs the table that
 // [CreateTables] creates, in the database of the transaction. The table has one row for each lock.
 // The record of the lock can be in a different database.
+//
+// Fence is for PostgreSQL and SQLite. For MySQL, call [Dialect.Fence].
 func Fence(ctx context.Context, tx Execer, name string, token uint64) error {
+	return PostgreSQL.Fence(ctx, tx, name, token)
+}
+
+// Fence is the function [Fence] for a database of the dialect d. On MySQL, call it before the
+// transaction reads anything: the first read decides which state all reads of the transaction see.
+func (d Dialect) Fence(ctx context.Context, tx Execer, name string, token uint64) error {
 	if err := store.CheckKey(name); err != nil {
 		return err
 	}
 	if token == 0 || token > math.MaxInt64 {
 		return fmt.Errorf("fence %q: the token is %d; it must be a number from 1 to 2^63-1", name, token)
 	}
+	announce := fenceByConflict
+	if d == MySQL {
+		announce = fenceMySQL
+	}
 	// No parameters, since databases differ in how they write them. The name contains
 	// only harmless characters, see plain.
-	result, err := tx.ExecContext(ctx, fmt.Sprintf(`INSERT INTO %[1]s (name, token) VALUES ('%[2]s', %[3]d)
-		ON CONFLICT (name) DO UPDATE SET token = excluded.token WHERE %[1]s.token <= excluded.token`, FenceTable, plain(name), token))
+	announced, err := announce(ctx, tx, plain(name), token)
 	if err != nil {
 		return fmt.Errorf("fence %q: %w", name, err)
 	}
-	n, err := result.RowsAffected()
-	if err != nil {
-		return fmt.Errorf("fence %q: %w", name, err)
-	}
-	if n > 0 {
+	if announced {
 		return nil
 	}
 	found := "a higher one"
@@ -70,6 +77,12 @@ func Fence(ctx context.Context, tx Execer, name string, token uint64) error {
 		}
 	}
 	return fmt.Errorf("fence %q: %w: this token is %[4]d, but another holder has announced %[3]s", name, ErrFenced, found, token)
+}
+
+// fenceByConflict reports whether no higher token was announced, on PostgreSQL and SQLite.
+func fenceByConflict(ctx context.Context, tx Execer, name string, token uint64) (bool, error) {
+	return changed(tx.ExecContext(ctx, fmt.Sprintf(`INSERT INTO %[1]s (name, token) VALUES ('%[2]s', %[3]d)
+		ON CONFLICT (name) DO UPDATE SET token = excluded.token WHERE %[1]s.token <= excluded.token`, FenceTable, name, token)))
 }
 
 // plain writes every byte that is not a letter, a digit or one of ./_- as an exclamation

@@ -15,7 +15,7 @@ func postgresTexts(table string) texts {
 	const list = ` WHERE length(key) <= 2000 AND key > $1 AND key < $2`
 	return texts{
 		create: []string{`CREATE TABLE IF NOT EXISTS ` + table + ` (key text COLLATE "C" PRIMARY KEY,
-			version text NOT NULL, deleted boolean NOT NULL, record text NOT NULL)`},
+			version text NOT NULL, deleted boolean NOT NULL, record text NOT NULL)`, createFence},
 		read:   fmt.Sprintf(`SELECT substr(version, 1, 100), substr(record, 1, %d) FROM %s WHERE key = $1`, engine.MaxText+1, table),
 		insert: fmt.Sprintf(written, insert, table),
 		update: fmt.Sprintf(written, update, table),

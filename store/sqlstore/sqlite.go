@@ -12,7 +12,7 @@ func sqliteTexts(table string) texts {
 	const list = ` WHERE length(key) <= 2000 AND key > ?1 AND key < ?2`
 	return texts{
 		create: []string{`CREATE TABLE IF NOT EXISTS ` + table + ` (key TEXT PRIMARY KEY NOT NULL,
-			version TEXT NOT NULL, deleted INTEGER NOT NULL, record TEXT NOT NULL)`},
+			version TEXT NOT NULL, deleted INTEGER NOT NULL, record TEXT NOT NULL)`, createFence},
 		read: fmt.Sprintf(`SELECT CASE WHEN octet_length(version) <= 100 THEN version ELSE '' END,
 			CASE WHEN octet_length(record) <= %[1]d THEN record ELSE hex(zeroblob(%[1]d)) END FROM %[2]s WHERE key = ?1`, engine.MaxText, table),
 		insert: `INSERT INTO ` + table + ` (key, version, deleted, record) VALUES (?1, ?2, ?3, ?4) ON CONFLICT (key) DO NOTHING RETURNING 1`,

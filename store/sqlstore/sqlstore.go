@@ -100,14 +100,20 @@ func (t *table) ReadRaw(ctx context.Context, key string) (body []byte, on engine
 	return []byte(record), engine.Stored{Envelope: engine.Envelope{Nonce: version}}, nil
 }
 
-// Write implements [engine.Driver] by one statement, which returns a row if its condition
-// held.
+// Write implements [engine.Driver] by one statement. If the condition of the statement holds, the
+// statement returns a row; on MySQL, it changes a row.
 func (t *table) Write(ctx context.Context, key string, on engine.Stored, e engine.Envelope) (engine.Tag, error) {
 	text, args := t.texts.insert, []any{t.column(key), e.ID(), e.Deleted, string(e.Encode())}
 	if !on.Absent() {
 		text, args = t.texts.update, append(args, on.ID())
+		if t.dialect == MySQL {
+			args = append(args[1:4:4], args[0], on.ID()) // in the order of the question marks
+		}
 	}
 	written, err := sqldialect.Read(ctx, t.abandoned, func(ctx context.Context) (bool, error) {
+		if t.dialect == MySQL {
+			return changed(t.db.ExecContext(ctx, text, args...))
+		}
 		rows, err := t.db.QueryContext(ctx, text, args...)
 		if err != nil {
 			return false, err
@@ -124,6 +130,16 @@ func (t *table) Write(ctx context.Context, key string, on engine.Stored, e engin
 		return "", &engine.ConditionFailedError{}
 	}
 	return "", nil
+}
+
+// changed reports whether a statement changed a row. On MySQL, a driver can count the rows that match
+// instead. These are the same rows, since each write has a new version.
+func changed(result sql.Result, err error) (bool, error) {
+	if err != nil {
+		return false, err
+	}
+	n, err := result.RowsAffected()
+	return n > 0, err
 }
 
 // Remove implements [engine.Remover].

@@ -35,8 +35,8 @@ type Options struct {
 	// Listen has begun to listen, it calls the function passed as ready. It passes each payload to
 	// the function notify. Listen returns when its context ends or its connection is lost. The
 	// store runs it in one goroutine while at least one Watch waits. If Listen is nil, the store
-	// reports no changes, and waiters poll. [SQLite] has no notifications, so with SQLite the store
-	// does not call Listen.
+	// reports no changes, and waiters poll. [SQLite] and [MySQL] have no notifications, so with these
+	// the store does not call Listen.
 	Listen func(ctx context.Context, channel string, ready func(), notify func(payload string)) error
 
 	// Hide removes secrets from a message of the database before the message becomes
@@ -54,7 +54,7 @@ func CreateTables(ctx context.Context, db *sql.DB, dialect Dialect, opts *Option
 	if err != nil {
 		return err
 	}
-	for _, statement := range append(t.texts.create, createFence) {
+	for _, statement := range t.texts.create {
 		err := sqldialect.Bounded(ctx, func(ctx context.Context) error {
 			_, err := db.ExecContext(ctx, statement)
 			return err
@@ -106,7 +106,7 @@ func newTable(db *sql.DB, dialect Dialect, opts *Options) (*table, error) {
 	}
 	var known bool
 	if t.rules, known = sqldialect.Of(string(dialect)); !known {
-		return nil, fmt.Errorf("sqlstore: unknown dialect %q; use PostgreSQL or SQLite", string(dialect))
+		return nil, fmt.Errorf("sqlstore: unknown dialect %q; use PostgreSQL, SQLite or MySQL", string(dialect))
 	}
 	if dialect == SQLite {
 		t.abandoned = &abandon.Calls{}

@@ -14,7 +14,8 @@ import (
 func Drivers() stores.Drivers {
 	return stores.Drivers{
 		"file": stores.FileDriver(), "sqlite": sqlDriver((*database).sqlite), "postgres": sqlDriver((*database).postgres),
-		"s3": s3Driver(), s3verstore.Scheme: versionedDriver(), "dynamodb": dynamoDriver(),
+		"mysql": sqlDriver((*database).mysql),
+		"s3":    s3Driver(), s3verstore.Scheme: versionedDriver(), "dynamodb": dynamoDriver(),
 	}
 }
 

@@ -80,7 +80,7 @@ func TestSecretsInURLs(t *testing.T) {
 	t.Setenv("AWS_REGION", "us-east-1")
 	t.Setenv("AWS_EC2_METADATA_DISABLED", "true")
 	for _, form := range secretForms {
-		for _, scheme := range []string{"file", "s3", "s3+versioned", "dynamodb", "FILE", "http", "postgres", "sqlite", "flie", ""} {
+		for _, scheme := range []string{"file", "s3", "s3+versioned", "dynamodb", "FILE", "http", "postgres", "mysql", "sqlite", "flie", ""} {
 			store := strings.ReplaceAll(form, "PASSWORD", password)
 			if scheme == "" {
 				store = strings.TrimPrefix(strings.TrimPrefix(strings.TrimPrefix(store, "SCHEME"), ":"), "//")
@@ -142,7 +142,7 @@ func TestSecretsInPartsOfURLs(t *testing.T) {
 	parameters := append([]string{
 		"table", "prefix", "network", "unsafe", "endpoint", "region", "profile", "anonymous", "fips", "dualstack", "path_style", "timeout",
 		"settle_delay", "put_lifetime", "sse", "sse_key", "acl", "checksums", "password", "passfile", "unknown",
-	}, allstores.PostgresParameters...)
+	}, slices.Concat(allstores.PostgresParameters, allstores.MySQLParameters)...)
 	refused := func(raw string) {
 		t.Helper()
 		for _, args := range [][]string{{"ls"}, {"run", "-n", "x", "--json", "--", "true"}} {
@@ -168,10 +168,22 @@ func TestSecretsInPartsOfURLs(t *testing.T) {
 	} {
 		refused("postgres://" + strings.ReplaceAll(rest, "PASSWORD", password))
 	}
+	for _, rest := range []string{
+		"127.0.0.1:1/d?user=u:PASSWORD", "127.0.0.1:1/d/PASSWORD@x", "u:1/2/PASSWORD@127.0.0.1/d", "127.0.0.1:1/d?connect_timeout=PASSWORD", "127.0.0.1:1/d?sslmode=PASSWORD",
+		"127.0.0.1:1/d?sslrootcert=PASSWORD&sslmode=verify-full", "127.0.0.1:1/d?sslcert=PASSWORD", "127.0.0.1:1/d?socket=PASSWORD", "127.0.0.1:1/d?socket=/u:PASSWORD", "127.0.0.1:1/d?table=PASSWORD;",
+		"127.0.0.1:1/d:PASSWORD", "127.0.0.1:1/PASSWORD@d", "tcp(127.0.0.1:1)/d?PASSWORD", "127.0.0.1:1/d?passwd=PASSWORD", "127.0.0.1:1/d?MYSQL_PWD=PASSWORD",
+	} {
+		refused("mysql://" + strings.ReplaceAll(rest, "PASSWORD", password))
+	}
 	// What only looks alike is taken: the error is that nothing listens there.
 	for _, rest := range []string{"127.0.0.1:1/d?user=ada@tenant", "/d?host=::1&port=1", "/d?host=127.0.0.1,localhost&port=1,1", "/d?host=/nowhere", "127.0.0.1:1/d/a%40b", "/d?host=db-1.example.invalid&connect_timeout=1"} {
 		if said, status := executed([]string{"--store", "postgres://" + rest, "ls"}); status != exit.Unreachable {
 			t.Errorf("%s: status %d, %s", rest, status, said)
+		}
+	}
+	for _, rest := range []string{"127.0.0.1:1/d?user=ada@tenant", "127.0.0.1:1/d/a%40b", "[::1]:1/d", "/d?socket=/nowhere", "127.0.0.1:1/d?connect_timeout=1&sslmode=require"} {
+		if said, status := executed([]string{"--store", "mysql://" + rest, "ls"}); status != exit.Unreachable {
+			t.Errorf("mysql %s: status %d, %s", rest, status, said)
 		}
 	}
 }

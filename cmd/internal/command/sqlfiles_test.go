@@ -207,6 +207,7 @@ func TestDatabaseNamesArePrintedEscaped(t *testing.T) {
 	for _, store := range []string{
 		"sqlite:" + dir + "/" + evil, "sqlite:" + dir + "/" + evil + "/x.db", "sqlite:" + dir + "/x.db?table=" + evil, "sqlite:" + dir + "/x.db?prefix=" + evil,
 		"postgres://127.0.0.1:1/" + evil, "postgres://127.0.0.1:1/db/" + evil, "postgres://127.0.0.1:1/db?user=" + evil, "postgres://127.0.0.1:1/db?search_path=" + evil,
+		"mysql://127.0.0.1:1/" + evil, "mysql://127.0.0.1:1/db/" + evil, "mysql://127.0.0.1:1/db?user=" + evil, "mysql://127.0.0.1:1/db?socket=/" + evil, "mysql://127.0.0.1:1/db?" + evil + "=1",
 	} {
 		for _, args := range [][]string{{"ls"}, {"ls", "--json"}, {"init"}, {"run", "-v", "-n", "job", "--", "true"}, {"lock", "-n", "job"}, {"doctor"}} {
 			// A file, which the command and its child can write at the same time.

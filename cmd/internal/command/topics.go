@@ -110,6 +110,7 @@ ACCOUNT by your names. The files are in the folder "policies" of the release and
   item --table dynamodb://TABLE  aws/dynamodb-items.json
   init, item init                aws/dynamodb-init.json, in addition
   postgres://                    postgres/grants.sql
+  mysql://                       mysql/grants.sql
 
 A directory for several users belongs to a group, here to the group jobs. With this mode, new
 files in the directory also belong to the group:
@@ -327,6 +328,7 @@ all variables above, except HOLDFAST_WAIT and HOLDFAST_METRICS.
   XDG_CONFIG_HOME   the folder of the user's holdfast.conf
   AWS_...           the region, the profile and the credentials, as for the AWS command
   PGPASSWORD, ...   the variables of libpq, for postgres:
+  MYSQL_PWD         the password for mysql:
 
 run sets these variables for its command:
 

@@ -61,11 +61,11 @@ func (a *access) itemInit() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "init",
 		Short: "Create a table of items",
-		Long: `Create a table of items in DynamoDB (billed per request), in a database of SQLite or PostgreSQL, or
-in a directory. If the table exists with the same key, init does not change it.
+		Long: `Create a table of items in DynamoDB (billed per request), in a database of SQLite, PostgreSQL or
+MySQL, or in a directory. If the table exists with the same key, init does not change it.
 
 By default the key is a text attribute with the name pk. --partition and --sort name other
-attributes: NAME for a text, NAME:number for a number. For SQLite and PostgreSQL, the URL can
+attributes: NAME for a text, NAME:number for a number. For these databases, the URL can
 name the table and its key columns: table=NAME (default items), partition=NAME, sort=NAME.
 
 With --bucket, init marks the prefix of the bucket as a part of this table. The first put does the

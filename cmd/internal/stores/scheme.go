@@ -46,6 +46,12 @@ unsafe=owner, unsafe=writable, unsafe=link: accept a risk (docs/security.md)`,
 		TableForm:  "postgres://HOST/DATABASE",
 	},
 	{
+		Name: "mysql", Form: "mysql://HOST/DATABASE/PREFIX", what: "tables in MySQL or MariaDB",
+		parameters: `table, prefix, user, sslmode (disable, prefer, require, verify-full),
+sslrootcert, sslcert, sslkey, socket, connect_timeout`,
+		TableForm: "mysql://HOST/DATABASE",
+	},
+	{
 		Name: "s3", Form: "s3://BUCKET/PREFIX", what: "a bucket with conditional writes",
 		parameters: `region, endpoint (http://HOST:PORT), profile, anonymous, fips, dualstack,
 timeout (of a request), unsafe, path_style, sse, sse_key, acl,

@@ -1,0 +1,237 @@
+package allstores
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/url"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+
+	"github.com/holdfast-go/holdfast/cmd/internal/exit"
+	"github.com/holdfast-go/holdfast/internal/secrettext"
+	"github.com/holdfast-go/holdfast/internal/storeurl"
+	"github.com/holdfast-go/holdfast/internal/username"
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/sqlstore"
+)
+
+// MySQLParameters are the parameters that a URL of MySQL may have, besides those of all databases.
+var MySQLParameters = []string{"connect_timeout", "socket", "sslcert", "sslkey", "sslmode", "sslrootcert", "user"}
+
+// mysql parses mysql://HOST[:PORT]/DATABASE[/PREFIX]. The password comes from MYSQL_PWD or the user's
+// option file, never from the URL, in whose path a @ is %40.
+func (d *database) mysql(u *url.URL, query url.Values, _ bool) error {
+	name, prefix, _ := strings.Cut(strings.TrimPrefix(u.Path, "/"), "/")
+	switch {
+	case query.Has("password") || strings.ContainsAny(name, ":@") || strings.Contains(u.EscapedPath(), "@"),
+		slices.ContainsFunc(query["user"], func(user string) bool { return strings.Contains(user, ":") }):
+		return exit.With(exit.Unsafe, fmt.Errorf("store mysql:...: %w", storeurl.ErrCredentials))
+	case name == "" || u.Opaque != "":
+		return exit.Usagef("store mysql:...: the URL does not name a database: write mysql://HOST/DATABASE/PREFIX")
+	}
+	if prefix != "" {
+		d.opts.Prefix = prefix
+	}
+	for parameter, values := range query {
+		if !slices.Contains(MySQLParameters, parameter) {
+			return exit.Usagef("the store's URL has an unknown parameter %s (known: table, prefix, %s)", storeurl.Parameter(parameter, values), strings.Join(MySQLParameters, ", "))
+		}
+	}
+	file, err := readOptionFile()
+	if err != nil {
+		return err
+	}
+	config := mysql.NewConfig()
+	config.User = cmp.Or(query.Get("user"), file["user"], username.Current())
+	config.Passwd = cmp.Or(os.Getenv("MYSQL_PWD"), file["password"])
+	config.DBName = name
+	config.Net, config.Addr = "tcp", net.JoinHostPort(cmp.Or(u.Hostname(), "localhost"), cmp.Or(u.Port(), "3306"))
+	if socket := query.Get("socket"); socket != "" {
+		if !strings.HasPrefix(socket, "/") || strings.ContainsAny(socket, ":@") {
+			return exit.Usagef("store mysql:...: socket is not an absolute path of a socket")
+		}
+		config.Net, config.Addr = "unix", socket
+	}
+	config.InterpolateParams = true // one request for each statement
+	config.Logger = &mysql.NopLogger{}
+	// Settings of the server do not matter for the sessions of the command.
+	config.Params = map[string]string{"sql_mode": "'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION'", "time_zone": "'+00:00'", "autocommit": "1"}
+	if seconds := query.Get("connect_timeout"); seconds != "" {
+		n, err := strconv.Atoi(seconds)
+		if err != nil || n < 1 || n > 3600 {
+			return exit.Usagef("store mysql:...: connect_timeout is a number of seconds from 1 to 3600")
+		}
+		config.Timeout = time.Duration(n) * time.Second
+	}
+	if err := encrypt(config, query, u.Hostname()); err != nil {
+		return err
+	}
+	if config.Passwd != "" && (config.TLS == nil || config.AllowFallbackToPlaintext) && config.Net == "tcp" && !thisMachine(u.Hostname()) {
+		d.inTheClear = u.Host
+	}
+	limit := 4 * int64(d.largest)
+	config.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
+		c, err := (&net.Dialer{}).DialContext(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		b := &boundedConn{Conn: c, limit: limit, greeting: make([]byte, 5)}
+		if err := b.greeted(ctx); err != nil {
+			c.Close()
+			return nil, err
+		}
+		return b, nil
+	}
+	connector, err := mysql.NewConnector(config)
+	if err != nil {
+		return exit.Usagef("store mysql:...: the address or its parameters cannot be read")
+	}
+	d.opts.Hide = func(text string) string { return secrettext.Hide(text, []string{config.Passwd}) }
+	d.dialect, d.db = sqlstore.MySQL, sql.OpenDB(mysqlConnector{connector, config})
+	d.opts.Name = strings.TrimSuffix(fmt.Sprintf("mysql://%s/%s/%s", u.Host, name, d.opts.Prefix), "/")
+	return nil
+}
+
+// encrypt sets the encryption of a connection. The values of sslmode are those of libpq.
+func encrypt(config *mysql.Config, query url.Values, host string) error {
+	mode := cmp.Or(query.Get("sslmode"), "prefer")
+	t := &tls.Config{ServerName: host, MinVersion: tls.VersionTLS12}
+	switch mode {
+	case "disable":
+		return nil
+	case "prefer", "require":
+		t.InsecureSkipVerify = true // as for libpq: these modes only encrypt
+		config.AllowFallbackToPlaintext = mode == "prefer"
+	case "verify-full":
+	default:
+		return exit.Usagef("store mysql:...: sslmode is disable, prefer, require or verify-full")
+	}
+	if path := query.Get("sslrootcert"); path != "" {
+		pem, err := os.ReadFile(path)
+		if t.RootCAs = x509.NewCertPool(); err != nil || !t.RootCAs.AppendCertsFromPEM(pem) {
+			return exit.Usagef("store mysql:...: the file of sslrootcert has no certificates, or cannot be read")
+		}
+		if mode != "verify-full" {
+			return exit.Usagef("store mysql:...: sslrootcert needs sslmode=verify-full")
+		}
+	}
+	if cert, key := query.Get("sslcert"), query.Get("sslkey"); cert != "" || key != "" {
+		pair, err := tls.LoadX509KeyPair(cert, key)
+		if err != nil {
+			return exit.Usagef("store mysql:...: the files of sslcert and sslkey have no certificate with its key, or cannot be read")
+		}
+		t.Certificates = []tls.Certificate{pair}
+	}
+	config.TLS = t
+	return nil
+}
+
+// mysqlConnector makes connections. Its errors never repeat a text of the server, which has just received
+// the password, or a proof of the password.
+type mysqlConnector struct {
+	driver.Connector
+	config *mysql.Config
+}
+
+func (c mysqlConnector) Connect(ctx context.Context) (driver.Conn, error) {
+	conn, err := c.Connector.Connect(ctx)
+	var refused *mysql.MySQLError
+	switch {
+	case err == nil:
+		return conn, nil
+	case errors.As(err, &refused):
+		return nil, &mysql.MySQLError{Number: refused.Number, SQLState: refused.SQLState, Message: c.reason(refused.Number)}
+	case errors.Is(err, mysql.ErrNoTLS):
+		return nil, fmt.Errorf("%w: the server does not encrypt connections, and the store's URL demands that by sslmode", store.ErrMisconfigured)
+	case errors.As(err, new(*tls.CertificateVerificationError)), errors.As(err, new(x509.HostnameError)):
+		return nil, fmt.Errorf("%w: the certificate of the server is not valid for this connection: %w", store.ErrMisconfigured, err)
+	}
+	return nil, err
+}
+
+// reason says why a server refuses a connection.
+func (c mysqlConnector) reason(number uint16) string {
+	switch number {
+	case 1045, 1698:
+		if c.config.Passwd == "" {
+			return fmt.Sprintf("no access for the user %.80q without a password: set MYSQL_PWD, or write the password to ~/.my.cnf", c.config.User)
+		}
+		return fmt.Sprintf("no access for the user %.80q with this password", c.config.User)
+	case 1044:
+		return fmt.Sprintf("the user %.80q has no rights in the database %.80q", c.config.User, c.config.DBName)
+	case 1049:
+		return fmt.Sprintf("there is no database %.80q", c.config.DBName)
+	case 1040, 1203, 1226:
+		return "the server has too many connections"
+	case 1130:
+		return "the server accepts no connections from this machine"
+	case 3159:
+		return "the server demands encryption: add sslmode=require to the store's URL"
+	}
+	return "the server refuses the connection"
+}
+
+// boundedConn is a connection with a limit for the bytes of one reply.
+type boundedConn struct {
+	net.Conn
+	limit    int64
+	read     atomic.Int64 // since the last request
+	greeting []byte       // what was read, and the driver has not seen
+}
+
+// greeted reads the beginning of the greeting: length, number 0, and protocol 10 or an error. It cannot
+// distinguish a server that waits for the client from a slow server.
+func (c *boundedConn) greeted(ctx context.Context) error {
+	stop := context.AfterFunc(ctx, func() { _ = c.SetDeadline(time.Unix(1, 0)) })
+	_, err := io.ReadFull(c.Conn, c.greeting)
+	switch {
+	case !stop():
+		return context.Cause(ctx)
+	case err != nil:
+		return err
+	case c.greeting[3] != 0 || c.greeting[4] != 10 && c.greeting[4] != 0xff:
+		return fmt.Errorf("%w: the server at %s does not speak the protocol of MySQL", store.ErrMisconfigured, c.RemoteAddr())
+	}
+	return nil
+}
+
+func (c *boundedConn) Read(b []byte) (int, error) {
+	if n := copy(b, c.greeting); n > 0 {
+		c.greeting = c.greeting[n:]
+		return n, nil
+	}
+	if c.read.Load() > c.limit {
+		return 0, fmt.Errorf("the server sent more than %d bytes", c.limit)
+	}
+	n, err := c.Conn.Read(b)
+	c.read.Add(int64(n))
+	return n, err
+}
+
+func (c *boundedConn) Write(b []byte) (int, error) {
+	c.read.Store(0)
+	return c.Conn.Write(b)
+}
+
+// SyscallConn lets the driver find out, before it sends a statement, that the server has closed the connection.
+func (c *boundedConn) SyscallConn() (syscall.RawConn, error) {
+	if raw, ok := c.Conn.(syscall.Conn); ok {
+		return raw.SyscallConn()
+	}
+	return nil, errors.ErrUnsupported
+}
