@@ -22,10 +22,11 @@ import (
 // downloads nothing that another user needs.
 const requirementRules = `
 .:                  -
+lease/trylock:      .
 store/sqlstore:     .
 object:             .
 items:              . store/sqlstore object
-compat:             . object
+compat:             . lease/trylock object
 internal/aws:       . github.com/aws/
 aws:                . object internal/aws github.com/aws/
 items/dynamotable:  . object items internal/aws aws github.com/aws/

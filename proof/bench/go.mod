@@ -124,3 +124,5 @@ replace github.com/holdfast-go/holdfast/items => ../../items
 replace github.com/holdfast-go/holdfast/items/dynamotable => ../../items/dynamotable
 
 replace github.com/holdfast-go/holdfast/store/sqlstore => ../../store/sqlstore
+
+replace github.com/holdfast-go/holdfast/lease/trylock => ../../lease/trylock

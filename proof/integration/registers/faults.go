@@ -16,7 +16,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// counter is a register that several writers increment, and what became of the increments.
+// counter is a register that several writers increment. It counts the outcomes of the increments.
 type counter struct {
 	applied, unknown atomic.Int64
 }
