@@ -442,7 +442,7 @@ func TestLongTransaction(t *testing.T) {
 }
 
 // The clock is read before SQLite's write lock is waited for, so a lease can be over when it is obtained. Without a
-// handle, nothing tells: this is the control.
+// handle, a caller does not notice this: this is the control.
 func TestLeaseThatIsOverWhenObtained(t *testing.T) {
 	eachPeer(t, func(t *testing.T, newPeer func(string) peer) {
 		dir := t.TempDir()
