@@ -3,9 +3,20 @@ package integration_test
 import (
 	"bytes"
 	"context"
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
 	"errors"
 	"fmt"
+	"math/big"
 	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -434,4 +445,116 @@ func TestMySQLItems(t *testing.T) {
 			t.Errorf("%s: %v", words, err)
 		}
 	}
+}
+
+// TestMySQLCommand runs the command, as users do, on a server with a certificate.
+func TestMySQLCommand(t *testing.T) {
+	t.Parallel()
+	holdfast, dir := builtHoldfast(t), t.TempDir()
+	ca, cert, key := certificates(t, dir)
+	server := servers.NewMariaDB(t, "--ssl-ca="+ca, "--ssl-cert="+cert, "--ssl-key="+key)
+	plain := servers.NewMariaDB(t)
+	admin := database{sqlstore.MySQL, "mysql", server.DSN("", "mysql")}
+	admin.with(t, "CREATE DATABASE app", "CREATE USER ada IDENTIFIED BY 'open sesame' REQUIRE SSL", "GRANT ALL ON app.* TO ada")
+	database{sqlstore.MySQL, "mysql", plain.DSN("", "mysql")}.with(t, "CREATE DATABASE app", "CREATE USER ada IDENTIFIED BY 'open sesame'", "GRANT ALL ON app.* TO ada")
+	run := func(password, store string, args ...string) (string, int) {
+		t.Helper()
+		cmd := exec.CommandContext(t.Context(), holdfast, append([]string{"--store", store}, args...)...)
+		cmd.Env = append(os.Environ(), "HOME="+dir, "XDG_STATE_HOME=", "MYSQL_PWD="+password)
+		out, err := cmd.CombinedOutput()
+		var exit *exec.ExitError
+		if err != nil && !errors.As(err, &exit) {
+			t.Fatal(err)
+		}
+		return string(out), cmd.ProcessState.ExitCode()
+	}
+	const right = "open sesame"
+	at := func(s *servers.MariaDB, parameters string) string {
+		return "mysql://" + s.Address() + "/app/locks?user=ada" + parameters
+	}
+	items := []string{"--table", "mysql://" + plain.Address() + "/app?user=ada&table=pages", "--bucket", "file:" + filepath.Join(dir, "objects")}
+	for _, tt := range []struct {
+		password, store string
+		args            []string
+		status          int
+		words           string
+	}{
+		{right, at(server, "&sslmode=verify-full&sslrootcert="+ca), []string{"ls"}, 78, "holdfast init"},
+		{right, at(server, "&sslmode=verify-full&sslrootcert="+ca), []string{"init"}, 0, "can be used"},
+		{right, at(server, "&sslmode=verify-full&sslrootcert="+ca), []string{"run", "job", "--", "echo", "done"}, 0, "done"},
+		{right, at(server, "&sslmode=verify-full&sslrootcert="+ca), []string{"ls", "--all"}, 0, "job"},
+		{right, at(server, ""), []string{"run", "-n", "job", "--", "echo", "done"}, 0, "done"},
+		{right, at(server, "&sslmode=require"), []string{"run", "-n", "job", "--", "echo", "done"}, 0, "done"},
+		{right, at(server, "&sslmode=require"), []string{"doctor"}, 0, "innodb_flush_log_at_trx_commit=1"},
+		{right, at(server, "&sslmode=require"), []string{"sweep", "--older-than", "720h"}, 0, ""},
+		{right, at(server, "&sslmode=verify-full"), []string{"ls"}, 78, "certificate"},
+		{right, at(server, "&sslmode=disable"), []string{"ls"}, 77, "no access for the user"},
+		{"false sesame", at(server, ""), []string{"ls"}, 77, "with this password"},
+		{"", at(server, ""), []string{"ls"}, 77, "set MYSQL_PWD"},
+		{right, at(plain, "&sslmode=require"), []string{"ls"}, 78, "does not encrypt"},
+		{right, at(plain, ""), []string{"init"}, 0, "can be used"},
+		{right, "mysql://" + plain.Address() + "/none?user=ada", []string{"ls"}, 77, "no rights in the database"},
+		{right, at(plain, ""), append([]string{"item", "init"}, items...), 0, ""},
+		{right, at(plain, ""), append([]string{"item", "put", "page", "--attr", "html=@" + ca, "--set", `{"state": "new"}`}, items...), 0, ""},
+		{right, at(plain, ""), append([]string{"item", "get", "page"}, items...), 0, "new"},
+		{right, at(plain, ""), append([]string{"item", "ls"}, items...), 0, "page"},
+	} {
+		out, status := run(tt.password, tt.store, tt.args...)
+		if status != tt.status || !strings.Contains(out, tt.words) || strings.Contains(out, right) || status > 0 && strings.Count(out, "\n") > 2 {
+			t.Errorf("%s %v: got %d, %s\nwant %d with %q", tt.store, tt.args, status, out, tt.status, tt.words)
+		}
+	}
+	for setting, words := range map[string]string{
+		"innodb_flush_log_at_trx_commit = 0": "a crash of the server can lose", "innodb_flush_log_at_trx_commit = 2": "a power failure can lose", "read_only = 1": "only reads",
+	} {
+		admin.with(t, "SET GLOBAL "+setting)
+		r, status := examine(t, holdfast, at(server, "&sslmode=require"), []string{"MYSQL_PWD=" + right})
+		if status == 0 || len(r.Checks) != 1 || !strings.Contains(r.Checks[0].Found, words) {
+			t.Errorf("%s: doctor ends with %d, %+v", setting, status, r.Checks)
+		}
+		if out, status := run(right, at(server, "&sslmode=require"), "run", "-n", "job", "--", "echo", "done"); status != 78 || !strings.Contains(out, words) || strings.Contains(out, "done") {
+			t.Errorf("%s: run ends with %d, %s", setting, status, out)
+		}
+		admin.with(t, "SET GLOBAL innodb_flush_log_at_trx_commit = 1", "SET GLOBAL read_only = 0")
+	}
+}
+
+// certificates makes the files of an authority, and of a certificate for this machine with its key.
+func certificates(t *testing.T, dir string) (ca, cert, key string) {
+	t.Helper()
+	write := func(name, kind string, der []byte) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	issue := func(serial int64, parent *x509.Certificate, signer crypto.Signer) (*x509.Certificate, *ecdsa.PrivateKey) {
+		private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := &x509.Certificate{
+			SerialNumber: big.NewInt(serial), Subject: pkix.Name{CommonName: fmt.Sprint("test ", serial)}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+			IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: parent == nil, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
+		}
+		if parent == nil {
+			parent, signer = c, private
+		}
+		der, err := x509.CreateCertificate(rand.Reader, c, parent, private.Public(), signer)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c, err = x509.ParseCertificate(der); err != nil {
+			t.Fatal(err)
+		}
+		return c, private
+	}
+	authority, signer := issue(1, nil, nil)
+	server, private := issue(2, authority, signer)
+	text, err := x509.MarshalECPrivateKey(private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return write("ca.pem", "CERTIFICATE", authority.Raw), write("cert.pem", "CERTIFICATE", server.Raw), write("key.pem", "EC PRIVATE KEY", text)
 }

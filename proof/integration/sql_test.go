@@ -48,17 +48,14 @@ func newSQLite(t *testing.T) database {
 	return d
 }
 
-// newPostgres makes a schema in a server, reached through a proxy if one is given.
-func newPostgres(t *testing.T, server *servers.Postgres, through string) database {
+// newPostgres makes a schema in a server.
+func newPostgres(t *testing.T, server *servers.Postgres) database {
 	schema := "s" + strconv.FormatUint(rand.Uint64(), 36)
 	d := database{sqlstore.PostgreSQL, "pgx", server.URL("") + "&search_path=" + schema}
 	if _, err := d.open(t).ExecContext(t.Context(), "CREATE SCHEMA "+schema); err != nil {
 		t.Fatal(err)
 	}
 	d.create(t)
-	if through != "" {
-		d = d.through(through)
-	}
 	return d
 }
 
@@ -177,7 +174,7 @@ func TestPostgres(t *testing.T) {
 		t.Run(fmt.Sprintf("listen=%v", listen), registers.Kind{
 			Start: func(t *testing.T) registers.Server { return servers.NewPostgres(t) },
 			NewSpace: func(t *testing.T, server registers.Server) registers.Open {
-				d := newPostgres(t, server.(*servers.Postgres), "")
+				d := newPostgres(t, server.(*servers.Postgres))
 				return func(t testing.TB, address string) store.Store { return d.through(address).store(t, listen) }
 			},
 		}.Run)
@@ -208,7 +205,7 @@ func TestSQLFence(t *testing.T) {
 	other := servers.NewMariaDB(t)
 	maria, counting := newMariaDB(t, other), newMariaDB(t, other)
 	counting.url += "?clientFoundRows=true"
-	for name, d := range map[string]database{"sqlite": newSQLite(t), "postgresql": newPostgres(t, server, ""), "mysql": maria, "mysql, counting matches": counting} {
+	for name, d := range map[string]database{"sqlite": newSQLite(t), "postgresql": newPostgres(t, server), "mysql": maria, "mysql, counting matches": counting} {
 		t.Run(name, func(t *testing.T) {
 			db, ctx := d.open(t), t.Context()
 			if _, err := db.ExecContext(ctx, "CREATE TABLE ledger (n INTEGER)"); err != nil {
@@ -264,7 +261,7 @@ func TestSQLFence(t *testing.T) {
 func TestSQLSetUp(t *testing.T) {
 	t.Parallel()
 	server := servers.NewPostgres(t)
-	good := newPostgres(t, server, "")
+	good := newPostgres(t, server)
 	file := newSQLite(t)
 	bare := database{sqlstore.SQLite, "sqlite", "file:" + filepath.Join(t.TempDir(), "bare") + "?_pragma=journal_mode(OFF)&_pragma=synchronous(FULL)"}
 	bare.create(t)
@@ -309,7 +306,7 @@ func TestPostgresUnlogged(t *testing.T) {
 			"CREATE UNLOGGED TABLE part PARTITION OF holdfast FOR VALUES WITH (MODULUS 1, REMAINDER 0)"},
 		"temporary": {"CREATE TEMPORARY TABLE holdfast (key text PRIMARY KEY, version text, deleted boolean, record text)"},
 	} {
-		d := newPostgres(t, server, "")
+		d := newPostgres(t, server)
 		db := d.open(t)
 		db.SetMaxOpenConns(1) // a temporary table is that of one connection
 		for _, statement := range statements {
@@ -332,7 +329,7 @@ func TestPostgresUnlogged(t *testing.T) {
 			t.Errorf("%s, items: %v (%v)", name, err, store.OutcomeOf(err))
 		}
 	}
-	d := newPostgres(t, server, "") // the control
+	d := newPostgres(t, server) // the control
 	rows := func() (n int) {
 		db := d.open(t)
 		defer db.Close()
@@ -357,7 +354,7 @@ func TestPostgresUnlogged(t *testing.T) {
 // look by itself only after seconds.
 func TestSQLWakes(t *testing.T) {
 	t.Parallel()
-	d := newPostgres(t, servers.NewPostgres(t), "")
+	d := newPostgres(t, servers.NewPostgres(t))
 	o := &lease.Options{Tuning: lease.Tuning{MinPoll: 9 * time.Second, MaxPoll: 9 * time.Second}}
 	first, err := lease.New(d.store(t, false), o)
 	if err != nil {
@@ -400,7 +397,7 @@ func TestSQLWakes(t *testing.T) {
 // over, and is never read whole.
 func TestSQLForeignRows(t *testing.T) {
 	t.Parallel()
-	for _, d := range []database{newSQLite(t), newPostgres(t, servers.NewPostgres(t), "")} {
+	for _, d := range []database{newSQLite(t), newPostgres(t, servers.NewPostgres(t))} {
 		t.Run(string(d.dialect), func(t *testing.T) {
 			db, st, ctx := d.open(t), d.store(t, false), t.Context()
 			insert := func(key, version, record string) {

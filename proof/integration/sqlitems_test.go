@@ -54,7 +54,7 @@ func TestSQLItems(t *testing.T) {
 	maria := servers.NewMariaDB(t, "--max-allowed-packet=64M")
 	for name, open := range map[string]func(t *testing.T) database{
 		"sqlite":     newSQLite,
-		"postgresql": func(t *testing.T) database { return newPostgres(t, server, "") },
+		"postgresql": func(t *testing.T) database { return newPostgres(t, server) },
 		"mysql":      func(t *testing.T) database { return newMariaDB(t, maria).standard() },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -69,8 +69,8 @@ func TestSQLItems(t *testing.T) {
 			t.Run("ForeignRows", func(t *testing.T) { checkSQLForeignRows(t, open(t)) })
 		})
 	}
-	t.Run("Plans", func(t *testing.T) { checkSQLPlans(t, newPostgres(t, server, "")) })
-	t.Run("Cuts", func(t *testing.T) { checkSQLItemCuts(t, server.Address, newPostgres(t, server, "")) })
+	t.Run("Plans", func(t *testing.T) { checkSQLPlans(t, newPostgres(t, server)) })
+	t.Run("Cuts", func(t *testing.T) { checkSQLItemCuts(t, server.Address, newPostgres(t, server)) })
 	t.Run("CutsMySQL", func(t *testing.T) { checkSQLItemCuts(t, maria.Address, newMariaDB(t, maria)) })
 }
 

@@ -14,7 +14,7 @@ import (
 func Drivers() stores.Drivers {
 	return stores.Drivers{
 		"file": stores.FileDriver(), "sqlite": sqlDriver((*database).sqlite), "postgres": sqlDriver((*database).postgres),
-		"mysql": sqlDriver((*database).mysql),
+		"mysql": mysqlDriver(),
 		"s3":    s3Driver(), s3verstore.Scheme: versionedDriver(), "dynamodb": dynamoDriver(),
 	}
 }
