@@ -1,2 +1,2 @@
-// Package leaselocks tests package compat/leaselocks beside the crate matrix-sdk-sqlite, on one SQLite file.
+// Package leaselocks tests package compat/leaselocks together with the crate matrix-sdk-sqlite, on one SQLite file.
 package leaselocks
