@@ -1,13 +1,10 @@
 package leaselocks_test
 
 import (
-	"bufio"
 	"context"
 	"database/sql"
 	"errors"
 	"fmt"
-	"os"
-	"os/exec"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -168,19 +165,9 @@ func TestKilledHolder(t *testing.T) {
 	eachPeer(t, func(t *testing.T, start func(string) (peer, error)) {
 		dir := t.TempDir()
 		p := mustStart(t, start, dir)
-		ours := exec.Command(os.Args[0])
-		ours.Env = append(os.Environ(), holderVar+"="+dir)
-		ours.Stderr = os.Stderr
-		out, err := ours.StdoutPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := ours.Start(); err != nil {
-			t.Fatal(err)
-		}
-		scanner := bufio.NewScanner(out)
-		if scanner.Scan(); scanner.Text() != "1" {
-			t.Fatalf("got %q from our process", scanner.Text())
+		ours, lines := startHolder(t, dir)
+		if line := <-lines; line != "1" {
+			t.Fatalf("got %q from our process", line)
 		}
 		time.Sleep(ttl * 3 / 2)
 		if generation, err := p.try("job", "theirs", ttl); generation != 0 || err != nil {
@@ -192,6 +179,7 @@ func TestKilledHolder(t *testing.T) {
 		_ = ours.Wait()
 		killed := time.Now()
 		for generation := uint64(0); generation == 0; time.Sleep(5 * time.Millisecond) {
+			var err error
 			if generation, err = p.try("job", "theirs", ttl); err != nil || generation > 2 || time.Since(killed) > 5*ttl {
 				t.Fatalf("got generation %d, %v after %v", generation, err, time.Since(killed))
 			}

@@ -36,6 +36,30 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
+// startHolder starts a process that holds the lock. It sends what the process prints: its token, and why it ended.
+func startHolder(t *testing.T, dir string) (*exec.Cmd, <-chan string) {
+	t.Helper()
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), holderVar+"="+dir)
+	cmd.Stderr = os.Stderr
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Process.Kill() })
+	lines := make(chan string, 10)
+	go func() {
+		for scanner := bufio.NewScanner(out); scanner.Scan(); {
+			lines <- scanner.Text()
+		}
+		close(lines)
+	}()
+	return cmd, lines
+}
+
 func hold(dir string) error {
 	ctx := context.Background()
 	db, err := sql.Open("sqlite", url(dir, 5000))
