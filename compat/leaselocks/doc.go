@@ -12,9 +12,9 @@
 // # The table
 //
 // A row has the key of the lock, its holder, the end of its lease in milliseconds since 1970, and its generation.
-// All programs compare this end with their wall clocks, so they run on one machine, or their clocks agree. The
-// generation is 1 for a new key, and rises with each change of the holder. No program removes a row, because the
-// generation would begin with 1 again.
+// All programs compare this end with their wall clocks, so they run on one machine, or their clocks agree. The lock is
+// free when this millisecond is over, also after a release. The generation is 1 for a new key, and rises with each
+// change of the holder. No program removes a row, because the generation would begin with 1 again.
 //
 // The SQLite library waits for other writers after the clock was read. So a program can get a lease of which only
 // a part is left, or nothing. Handles of package trylock count from before the call, and see this. Keep all write

@@ -73,8 +73,9 @@ func (g *Guard) Release(ctx context.Context) error {
 	gr.mu.Unlock()
 	switch {
 	case g.last && first:
-		gr.release(ctx)
-		fallthrough
+		gr.result = gr.release(ctx)
+		close(gr.over)
+		return gr.result
 	case g.last:
 		<-gr.over
 		return gr.result
@@ -116,7 +117,6 @@ type grant struct {
 	hangs     bool            // a renewal was left behind
 	guards    map[*Guard]bool // those that are not released
 	releasing bool            // every guard was released
-	isOver    bool            // the release is over
 	timer     *time.Timer     // reads the clocks
 }
 
@@ -166,12 +166,6 @@ func (g *grant) loseLocked(reason, cause error) {
 	g.endLocked(&lease.LostError{Name: g.h.key, Token: g.generation, Reason: reason, Cause: cause})
 }
 
-func (g *grant) lose(reason error) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.loseLocked(reason, nil)
-}
-
 // endLocked ends the grant: the contexts of all guards first, then the renewals.
 func (g *grant) endLocked(cause error) {
 	if g.ended != nil {
@@ -192,21 +186,6 @@ func (g *grant) join(ctx context.Context) *Guard {
 	if g.releasing || g.checkLocked() <= 0 {
 		return nil
 	}
-	return g.guardLocked(ctx)
-}
-
-// first returns the first guard of the grant.
-func (g *grant) first(ctx context.Context) *Guard {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	guard := g.guardLocked(ctx)
-	if g.checkLocked() <= 0 {
-		guard.cancel(g.ended)
-	}
-	return guard
-}
-
-func (g *grant) guardLocked(ctx context.Context) *Guard {
 	guard := &Guard{grant: g}
 	guard.ctx, guard.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
 	g.guards[guard] = true
@@ -229,21 +208,20 @@ func (g *grant) renew(ctx context.Context) {
 		inTime, cancel := context.WithTimeout(ctx, max(left/2, g.h.set.TTL/10))
 		r, err := g.h.call(inTime, ctx, g.id, g.h.set.TTL)
 		cancel()
+		isOurs := r.obtained && r.generation == g.generation
+		g.mu.Lock()
 		switch {
 		case err != nil:
 			failures++
-			g.failed(err, r.hangs)
-		case !r.obtained:
-			g.lose(lease.ErrTakenOver)
-			return
-		case r.generation != g.generation:
-			// Another holder has had the lock. This call has taken it again, so it is freed.
-			g.lose(lease.ErrTakenOver)
+			g.problem, g.hangs = err, r.hangs
+		case !isOurs:
+			g.loseLocked(lease.ErrTakenOver, nil)
+		case g.checkLocked() > 0: // a later reply does not count: another holder may have had the lock
+			failures, g.sent, g.problem = 0, sent, nil
+		}
+		g.mu.Unlock()
+		if r.obtained && !isOurs { // another holder has had the lock, and this call has taken it
 			_, _ = g.h.free(ctx, g.id, sent+g.h.set.trust())
-			return
-		default:
-			failures = 0
-			g.confirmed(sent)
 		}
 	}
 }
@@ -260,52 +238,24 @@ func (g *grant) pause(failures int) time.Duration {
 	return g.sent + time.Duration(jitter*float64(set.RenewInterval)) - g.h.clock.SinceStart()
 }
 
-func (g *grant) failed(err error, hangs bool) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.problem, g.hangs = err, g.hangs || hangs
-}
-
-// confirmed notes a renewal that is known to be applied. It does not count if the reply came after the end of the
-// trust: then another holder may have had the lock in the meantime.
-func (g *grant) confirmed(sent time.Duration) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.checkLocked() > 0 {
-		g.sent, g.problem = max(g.sent, sent), nil
-	}
-}
-
 // release frees the lock after the last guard was released.
-func (g *grant) release(ctx context.Context) {
+func (g *grant) release(ctx context.Context) error {
 	g.mu.Lock()
 	g.endLocked(lease.ErrReleased)
-	ended, deadline := g.ended, g.sent+g.h.set.trust()
+	deadline := g.sent + g.h.set.trust()
 	g.mu.Unlock()
 	<-g.renewed
-	var lost *lease.LostError
-	if !errors.As(ended, &lost) {
-		ended = g.freed(ctx, deadline)
+	if g.ended != lease.ErrReleased { // neither changes any more
+		return g.ended
 	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.isOver, g.result = true, ended
-	close(g.over)
-}
-
-// freed frees the lock, and returns what is not certain about that.
-func (g *grant) freed(ctx context.Context, deadline time.Duration) error {
 	r, err := g.h.free(ctx, g.id, deadline)
-	g.mu.Lock()
-	hangs := g.hangs
-	g.mu.Unlock()
-	switch unconfirmed := "the release of lock %q is not confirmed, so it can stay held for %v: %w"; {
-	case err != nil:
-		return store.MarkUnknown(fmt.Errorf(unconfirmed, g.h.key, g.h.set.TTL, err))
-	case r.generation != 0 && r.generation != g.generation || !r.obtained:
+	switch {
+	case err == nil && (!r.obtained || r.generation != 0 && r.generation != g.generation):
 		return &lease.LostError{Name: g.h.key, Token: g.generation, Reason: lease.ErrTakenOver}
-	case hangs:
-		return store.MarkUnknown(fmt.Errorf(unconfirmed, g.h.key, g.h.set.TTL, fmt.Errorf("%w: a renewal has not returned", store.ErrUnavailable)))
+	case err == nil && g.hangs:
+		err = fmt.Errorf("%w: a renewal has not returned", store.ErrUnavailable)
+	case err == nil:
+		return nil
 	}
-	return nil
+	return store.MarkUnknown(fmt.Errorf("the release of lock %q is not confirmed, so it can stay held for %v: %w", g.h.key, g.h.set.TTL, err))
 }

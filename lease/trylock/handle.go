@@ -89,11 +89,7 @@ func (h *Handle) Name() string { return h.key }
 // return. If that succeeds, or no call was applied, [store.OutcomeOf] the error is [store.NotApplied]. Otherwise
 // the lock can stay held until the TTL is over.
 func (h *Handle) TryAcquire(ctx context.Context) (*Guard, error) {
-	guard, err := h.attempt(ctx, true)
-	if err != nil {
-		return nil, err
-	}
-	return guard, nil
+	return h.attempt(ctx, true)
 }
 
 // Acquire takes the lock. It waits until the store gives the lock, or the context ends. Then the error matches the
@@ -153,36 +149,22 @@ func (h *Handle) attempt(ctx context.Context, only bool) (*Guard, error) {
 	case <-ctx.Done():
 		return fail(context.Cause(ctx))
 	}
-	for {
-		if guard := h.join(ctx); guard != nil {
-			return guard, nil
-		}
-		over := h.releasing()
-		if over == nil {
-			break
-		}
-		select {
-		case <-over:
-		case <-ctx.Done():
-			return fail(context.Cause(ctx))
-		}
+	if guard := h.join(ctx); guard != nil {
+		return guard, nil
 	}
 	sent := h.clock.SinceStart()
 	inTime, cancel := context.WithTimeout(ctx, min(h.set.trust()/2, maxCall))
 	defer cancel()
 	r, err := h.call(inTime, inTime, h.id, h.set.TTL)
-	switch late := h.clock.SinceStart()-sent >= h.set.trust(); {
-	case err == nil && !r.obtained:
+	if err == nil && !r.obtained {
 		h.inDoubt = false // no earlier attempt has the lock
 		return fail(lease.ErrHeld)
-	case err == nil && late:
-		err = fmt.Errorf("%w: the reply came after the end of the trust in the lease", store.ErrUnavailable)
-	case err == nil:
-		guard, reused := h.begin(ctx, r.generation, sent)
-		if reused == nil {
+	}
+	if err == nil {
+		var guard *Guard
+		if guard, err = h.begin(ctx, r.generation, sent); err == nil {
 			return guard, nil
 		}
-		err = reused
 	}
 	err = fmt.Errorf("lock %q: %w", h.key, err)
 	if r.hangs {
@@ -196,8 +178,8 @@ func (h *Handle) attempt(ctx context.Context, only bool) (*Guard, error) {
 	return nil, err
 }
 
-// begin begins the grant of an attempt that has obtained the lock. It refuses a generation that is not new. The
-// caller has the turn.
+// begin begins the grant of an attempt that has obtained the lock. It refuses a generation that is not new, and a
+// reply after the end of the trust. The caller has the turn.
 func (h *Handle) begin(ctx context.Context, generation uint64, sent time.Duration) (*Guard, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -206,22 +188,24 @@ func (h *Handle) begin(ctx context.Context, generation uint64, sent time.Duratio
 			store.ErrCorrupt, h.last, generation)
 	}
 	g := newGrant(ctx, h, h.id, generation, h.last != 0 && generation == h.last+1, sent)
+	guard := g.join(ctx)
+	if guard == nil {
+		return nil, fmt.Errorf("%w: the reply came after the end of the trust in the lease", store.ErrUnavailable)
+	}
 	h.renewID()
 	h.grant, h.last = g, generation
 	close(h.began)
 	h.began = make(chan struct{})
-	return g.first(ctx), nil
+	return guard, nil
 }
 
 // giveUp is called at the end of a wait without success. It frees the lock if an attempt may have taken it.
 func (h *Handle) giveUp(ctx context.Context, err error) error {
-	timer := time.NewTimer(h.set.ReleaseTimeout)
-	defer timer.Stop()
 	select {
 	case h.turn <- struct{}{}:
 		defer func() { <-h.turn }()
 		return h.resolve(ctx, err)
-	case <-timer.C: // another goroutine makes an attempt with the same id
+	default: // a TryAcquire makes an attempt with the same id, and resolves it
 		return store.MarkUnknown(err)
 	}
 }
@@ -263,22 +247,6 @@ func (h *Handle) join(ctx context.Context) *Guard {
 		return nil
 	}
 	return g.join(ctx)
-}
-
-// releasing returns a channel that is closed when the release under way is over; nil if there is none.
-func (h *Handle) releasing() <-chan struct{} {
-	h.mu.Lock()
-	g := h.grant
-	h.mu.Unlock()
-	if g == nil {
-		return nil
-	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if !g.releasing || g.isOver {
-		return nil
-	}
-	return g.over
 }
 
 // reply is the result of a call.

@@ -11,9 +11,9 @@ func TestMutants(t *testing.T) {
 	mutanttest.Run(t, []mutanttest.Mutant{
 		// The time of trust.
 		{"the trust counts from the reply", "handle.go", "h.begin(ctx, r.generation, sent)", "h.begin(ctx, r.generation, h.clock.SinceStart())", "TestTrustCountsFromTheSending"},
-		{"a renewal counts from its reply", "guard.go", "g.confirmed(sent)", "g.confirmed(g.h.clock.SinceStart()); _ = sent", "TestTrustCountsFromTheSending"},
-		{"a late reply gives a guard", "handle.go", "late := h.clock.SinceStart()-sent >= h.set.trust()", "late := h.clock.SinceStart()-sent < 0", "TestReplyAfterTheEndOfTheTrust"},
-		{"a renewal counts after the end", "guard.go", "	if g.checkLocked() > 0 {\n		g.sent", "	if g.ended == nil {\n		g.sent", "TestRenewalDuringASleep"},
+		{"a renewal counts from its reply", "guard.go", "failures, g.sent, g.problem = 0, sent, nil", "failures, g.sent, g.problem = 0, g.h.clock.SinceStart(), nil", "TestTrustCountsFromTheSending"},
+		{"a late reply gives a guard", "handle.go", "generation == h.last+1, sent)\n", "generation == h.last+1, h.clock.SinceStart())\n", "TestReplyAfterTheEndOfTheTrust"},
+		{"a renewal counts after the end", "guard.go", "		case g.checkLocked() > 0: //", "		case g.ended == nil: //", "TestRenewalDuringASleep"},
 		{"the timer reads the clocks once", "guard.go", "		g.timer.Reset(", "		_ = (", "TestTimerReadsTheClocks"},
 		{"the trust has no margin", "options.go", "return o.TTL - o.Margin", "return o.TTL", "TestTrustCountsFromTheSending"},
 
@@ -23,16 +23,16 @@ func TestMutants(t *testing.T) {
 		{"renewals overtake each other", "guard.go", "g.h.call(inTime, ctx, g.id", "g.h.call(inTime, inTime, g.id", "TestRenewalThatHangs"},
 		{"a late success stays held", "handle.go", "!state.CompareAndSwap(0, returned) && d > 0 &&", "!state.CompareAndSwap(0, returned) && d < 0 &&", "TestAttemptThatHangs"},
 		{"a release does not wait for the renewal", "guard.go", "	<-g.renewed\n", "", "TestReleaseAwaitsTheRenewal"},
-		{"a renewal that hangs is not reported", "guard.go", "	case hangs:\n", "	case hangs && g.id == \"\":\n", "TestReleaseDuringARenewalThatHangs"},
+		{"a renewal that hangs is not reported", "guard.go", "	case err == nil && g.hangs:\n", "	case err == nil && g.hangs && g.id == \"\":\n", "TestReleaseDuringARenewalThatHangs"},
 		{"an attempt in doubt is left", "handle.go", "	if h.inDoubt {\n", "	if h.inDoubt && h.id == \"\" {\n", "TestLostReplyOfAnAcquire"},
 		{"a wait that ends in doubt is left", "handle.go", "		if inDoubt {\n", "		if inDoubt && h.id == \"\" {\n", "TestCancelledWaiter"},
 
 		// Other holders.
-		{"a renewal that is refused is repeated", "guard.go", "		case !r.obtained:\n			g.lose(lease.ErrTakenOver)\n			return\n", "		case !r.obtained:\n			failures++\n", "TestTakenOver"},
-		{"the generation of a renewal is not checked", "guard.go", "		case r.generation != g.generation:\n", "		case r.generation < g.generation:\n", "TestTakenOverAndLeft"},
-		{"a lock taken by accident stays held", "guard.go", "			_, _ = g.h.free(ctx, g.id, sent+g.h.set.trust())\n", "			_ = sent\n", "TestTakenOverAndLeft"},
-		{"a release ignores another holder", "guard.go", "r.generation != 0 && r.generation != g.generation || !r.obtained", "r.generation != 0 && r.generation != g.generation", "TestReleaseFindsAnotherHolder"},
-		{"a release ignores an earlier holder", "guard.go", "r.generation != 0 && r.generation != g.generation || !r.obtained", "!r.obtained", "TestReleaseFindsAnotherHolder"},
+		{"a renewal that is refused is repeated", "guard.go", "			g.loseLocked(lease.ErrTakenOver, nil)\n", "			failures++\n", "TestTakenOver"},
+		{"the generation of a renewal is not checked", "guard.go", "isOurs := r.obtained && r.generation == g.generation", "isOurs := r.obtained", "TestTakenOverAndLeft"},
+		{"a lock taken by accident stays held", "guard.go", "		if r.obtained && !isOurs {", "		if r.obtained && isOurs && g.id == \"\" {", "TestTakenOverAndLeft"},
+		{"a release ignores another holder", "guard.go", "(!r.obtained || r.generation != 0 &&", "(r.generation != 0 &&", "TestReleaseFindsAnotherHolder"},
+		{"a release ignores an earlier holder", "guard.go", "(!r.obtained || r.generation != 0 && r.generation != g.generation)", "!r.obtained", "TestReleaseFindsAnotherHolder"},
 		{"a repeated release that finds another holder is a loss", "handle.go", "		if err == nil && repeated {\n", "		if err == nil && repeated && id == \"\" {\n", "TestRepeatedReleaseAfterALostReply"},
 		{"a release is sent after the end of the trust", "handle.go", "		if h.clock.SinceStart() >= deadline {\n", "		if h.clock.SinceStart() < 0 {\n", "TestReleaseDuringASleep"},
 		{"a generation returns", "handle.go", "generation != 0 && generation <= h.last", "generation != 0 && generation < h.last", "TestGenerationThatReturns"},
@@ -41,11 +41,12 @@ func TestMutants(t *testing.T) {
 		// Guards, renewals, waiting.
 		{"the first of two guards frees the lock", "guard.go", "g.last = len(gr.guards) == 0", "g.last = len(gr.guards) >= 0", "TestGuardsAreCounted"},
 		{"an expired grant gives further guards", "guard.go", "	if g.releasing || g.checkLocked() <= 0 {\n", "	if g.releasing {\n", "TestLossIsReported"},
-		{"one error ends the renewals", "guard.go", "			failures++\n			g.failed(err, r.hangs)\n", "			g.failed(err, r.hangs)\n			return\n", "TestRenewalSurvivesErrors"},
+		{"one error ends the renewals", "guard.go", "			failures++\n			g.problem, g.hangs = err, r.hangs\n", "			g.loseLocked(lease.ErrTakenOver, err)\n", "TestRenewalSurvivesErrors"},
+		{"a loss has no cause", "guard.go", "			g.problem, g.hangs = err, r.hangs\n", "			g.hangs = r.hangs\n", "TestExpiredHolderReleasesNothing"},
 		{"the end of a caller's context ends the release", "handle.go", "context.WithTimeout(context.WithoutCancel(ctx), min(", "context.WithTimeout(ctx, min(", "TestReleaseWithCancelledContext"},
-		{"an acquire does not wait for the release", "handle.go", "		if over == nil {\n", "		if over != nil || over == nil {\n", "TestAcquireDuringTheRelease"},
-		{"a wait begins with long pauses", "handle.go", "	for try, inDoubt := 1, false; ; try++ {\n", "	for try, inDoubt := 8, false; ; try++ {\n", "TestBackOffBeginsAnew"},
+		{"a released grant gives further guards", "guard.go", "	if g.releasing || g.checkLocked() <= 0 {\n		return nil\n	}\n	guard := &Guard{grant: g}\n", "	guard := &Guard{grant: g}\n", "TestAcquireDuringTheRelease"},
+		{"a wait begins with long pauses", "handle.go", "	for try, inDoubt := 1, false; ; try++ {\n", "	for try, inDoubt := 8, false; ; try++ {\n", "TestBackOffStartsAgain"},
 		{"each waiter sends calls", "handle.go", "poll: make(chan struct{}, 1)", "poll: make(chan struct{}, 1000)", "TestWaitersOfAHandleShareCalls"},
-		{"a waiter that pauses keeps others from trying", "handle.go", "	guard, err := h.attempt(ctx, true)\n", "	h.poll <- struct{}{}\n	defer func() { <-h.poll }()\n	guard, err := h.attempt(ctx, true)\n", "TestBackOffBeginsAnew"},
+		{"a waiter that pauses keeps others from trying", "handle.go", "	return h.attempt(ctx, true)\n", "	h.poll <- struct{}{}\n	defer func() { <-h.poll }()\n	return h.attempt(ctx, true)\n", "TestBackOffStartsAgain"},
 	})
 }

@@ -1,6 +1,7 @@
 package trylock
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -75,12 +76,12 @@ func checked(key string, given *Options) (o Options, err error) {
 	if given != nil {
 		o = *given
 	}
-	setDefault(&o.TTL, defaultTTL)
-	setDefault(&o.Margin, o.TTL/4)
-	setDefault(&o.RenewInterval, o.TTL/renewalsPerTTL)
-	setDefault(&o.MinPoll, defaultMinPoll)
-	setDefault(&o.MaxPoll, max(defaultMaxPoll, o.MinPoll))
-	setDefault(&o.ReleaseTimeout, min(defaultReleaseTimeout, o.TTL))
+	o.TTL = cmp.Or(o.TTL, defaultTTL)
+	o.Margin = cmp.Or(o.Margin, o.TTL/4)
+	o.RenewInterval = cmp.Or(o.RenewInterval, o.TTL/renewalsPerTTL)
+	o.MinPoll = cmp.Or(o.MinPoll, defaultMinPoll)
+	o.MaxPoll = cmp.Or(o.MaxPoll, max(defaultMaxPoll, o.MinPoll))
+	o.ReleaseTimeout = cmp.Or(o.ReleaseTimeout, min(defaultReleaseTimeout, o.TTL))
 	bad := func(fields, format string, args ...any) (Options, error) {
 		return o, &lease.OptionError{Fields: strings.Fields(fields), Why: fmt.Sprintf(format, args...)}
 	}
@@ -104,10 +105,4 @@ func checked(key string, given *Options) (o Options, err error) {
 		return bad("Holder", "the holder %.100q is not valid: it has at most %d bytes of UTF-8 text without a zero byte", o.Holder, MaxHolder)
 	}
 	return o, nil
-}
-
-func setDefault(field *time.Duration, value time.Duration) {
-	if *field == 0 {
-		*field = value
-	}
 }

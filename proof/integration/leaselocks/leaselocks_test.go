@@ -1,13 +1,10 @@
 package leaselocks_test
 
 import (
-	"bufio"
 	"context"
 	"database/sql"
 	"errors"
 	"fmt"
-	"os"
-	"os/exec"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -44,9 +41,10 @@ func TestRow(t *testing.T) {
 
 // The two programs exclude each other, and the generation rises with each change of the holder.
 func TestExclusion(t *testing.T) {
-	eachPeer(t, func(t *testing.T, newPeer func(string) peer) {
+	t.Parallel()
+	eachPeer(t, func(t *testing.T, start func(string) (peer, error)) {
 		dir := t.TempDir()
-		p := newPeer(dir)
+		p := mustStart(t, start, dir)
 		table := openTable(t, dir, nil)
 		h := newHandle(t, table)
 		guard, err := h.TryAcquire(t.Context())
@@ -55,16 +53,16 @@ func TestExclusion(t *testing.T) {
 		}
 		for range 20 {
 			if generation, err := p.try("job", "theirs", ttl); generation != 0 || err != nil {
-				t.Fatalf("the other program got generation %d, %v", generation, err)
+				t.Fatalf("the other program got generation %d, %v; our guard says %v", generation, err, guard.Err())
 			}
-			time.Sleep(100 * time.Millisecond)
+			time.Sleep(ttl / 10)
 		}
 		if err := guard.Release(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(2 * time.Millisecond) // equal to now is not free yet
 		for _, want := range []uint64{2, 2} {
-			if generation, err := p.try("job", "theirs", 200*time.Millisecond); generation != want || err != nil {
+			if generation, err := p.try("job", "theirs", ttl); generation != want || err != nil {
 				t.Fatalf("the other program got generation %d, %v, want %d", generation, err, want)
 			}
 		}
@@ -94,9 +92,10 @@ func TestExclusion(t *testing.T) {
 
 // Many holders of both programs change a number that only the lock protects.
 func TestContention(t *testing.T) {
-	eachPeer(t, func(t *testing.T, newPeer func(string) peer) {
+	t.Parallel()
+	eachPeer(t, func(t *testing.T, start func(string) (peer, error)) {
 		dir := t.TempDir()
-		p := newPeer(dir)
+		p := mustStart(t, start, dir)
 		var holders atomic.Int32
 		var mu sync.Mutex
 		var tokens []uint64
@@ -162,24 +161,15 @@ func TestContention(t *testing.T) {
 
 // A program is killed while it has the lock: the other one gets it after the lease, with a higher token.
 func TestKilledHolder(t *testing.T) {
-	eachPeer(t, func(t *testing.T, newPeer func(string) peer) {
+	t.Parallel()
+	eachPeer(t, func(t *testing.T, start func(string) (peer, error)) {
 		dir := t.TempDir()
-		p := newPeer(dir)
-		ours := exec.Command(os.Args[0])
-		ours.Env = append(os.Environ(), holderVar+"="+dir)
-		ours.Stderr = os.Stderr
-		out, err := ours.StdoutPipe()
-		if err != nil {
-			t.Fatal(err)
+		p := mustStart(t, start, dir)
+		ours, lines := startHolder(t, dir)
+		if line := <-lines; line != "1" {
+			t.Fatalf("got %q from our process", line)
 		}
-		if err := ours.Start(); err != nil {
-			t.Fatal(err)
-		}
-		scanner := bufio.NewScanner(out)
-		if scanner.Scan(); scanner.Text() != "1" {
-			t.Fatalf("got %q from our process", scanner.Text())
-		}
-		time.Sleep(2 * ttl)
+		time.Sleep(ttl * 3 / 2)
 		if generation, err := p.try("job", "theirs", ttl); generation != 0 || err != nil {
 			t.Fatalf("got generation %d, %v under a living holder", generation, err)
 		}
@@ -189,6 +179,7 @@ func TestKilledHolder(t *testing.T) {
 		_ = ours.Wait()
 		killed := time.Now()
 		for generation := uint64(0); generation == 0; time.Sleep(5 * time.Millisecond) {
+			var err error
 			if generation, err = p.try("job", "theirs", ttl); err != nil || generation > 2 || time.Since(killed) > 5*ttl {
 				t.Fatalf("got generation %d, %v after %v", generation, err, time.Since(killed))
 			}
@@ -242,6 +233,7 @@ func makeOld(t *testing.T, dir, table, column string, version byte) *sql.DB {
 
 // Files without a generation are refused, or upgraded as the crate does. A lease in the file stays.
 func TestUpgrade(t *testing.T) {
+	t.Parallel()
 	for name, c := range old {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -291,39 +283,41 @@ func TestUpgrade(t *testing.T) {
 	}
 }
 
-// The crate opens a file that was upgraded here. Without the version, it could not: this is the control.
-func TestCrateOpensUpgradedFile(t *testing.T) {
-	if os.Getenv("HOLDFAST_TORTURE") == "" {
-		t.Skip("the build of matrix-sdk-sqlite takes minutes: set HOLDFAST_TORTURE")
-	}
-	for _, raised := range []bool{true, false} {
-		dir := t.TempDir()
-		_ = newCrate(t, dir).cmd.Process.Kill()
-		db := open(t, dir, 5000)
-		for _, text := range []string{`ALTER TABLE lease_locks DROP COLUMN generation`, `UPDATE kv SET value = x'01' WHERE key = 'version'`} {
-			if _, err := db.Exec(text); err != nil {
+// The other program opens a file that was upgraded here. Without the version it could not: this is the control.
+func TestOtherProgramOpensUpgradedFile(t *testing.T) {
+	t.Parallel()
+	eachPeer(t, func(t *testing.T, start func(string) (peer, error)) {
+		for _, raised := range []bool{true, false} {
+			dir := t.TempDir()
+			mustStart(t, start, dir)
+			db := open(t, dir, 5000)
+			exec := func(text string) {
+				t.Helper()
+				if _, err := db.Exec(text); err != nil {
+					t.Fatal(err)
+				}
+			}
+			const oldVersion = `UPDATE kv SET value = x'01' WHERE key = 'version'`
+			exec(`ALTER TABLE lease_locks DROP COLUMN generation`)
+			exec(oldVersion)
+			table := openTable(t, dir, &leaselocks.Options{Upgrade: true})
+			if _, _, err := table.TryLock(t.Context(), "job", "me", time.Hour); err != nil {
 				t.Fatal(err)
 			}
-		}
-		table := openTable(t, dir, &leaselocks.Options{Upgrade: true})
-		if _, _, err := table.TryLock(t.Context(), "job", "me", time.Hour); err != nil {
-			t.Fatal(err)
-		}
-		if !raised {
-			if _, err := db.Exec(`UPDATE kv SET value = x'01' WHERE key = 'version'`); err != nil {
-				t.Fatal(err)
+			if !raised {
+				exec(oldVersion)
+			}
+			p, err := start(dir)
+			if (err == nil) != raised {
+				t.Fatalf("with the version raised %t, the other program says %v", raised, err)
+			}
+			if raised {
+				if generation, err := p.try("job", "theirs", ttl); generation != 0 || err != nil {
+					t.Errorf("got generation %d, %v", generation, err)
+				}
 			}
 		}
-		p, err := startCrate(t, dir)
-		if (err == nil) != raised {
-			t.Fatalf("with the version raised %t, the crate says %v", raised, err)
-		}
-		if raised {
-			if generation, err := p.try("job", "theirs", ttl); generation != 0 || err != nil {
-				t.Errorf("got generation %d, %v", generation, err)
-			}
-		}
-	}
+	})
 }
 
 // The table that Create makes is the one that the crate makes.
@@ -335,12 +329,12 @@ func TestCreate(t *testing.T) {
 		}
 		return all
 	}
-	eachPeer(t, func(t *testing.T, newPeer func(string) peer) {
+	eachPeer(t, func(t *testing.T, start func(string) (peer, error)) {
 		ours, theirs := t.TempDir(), t.TempDir()
 		for range 2 {
 			openTable(t, ours, &leaselocks.Options{Create: true})
 		}
-		newPeer(theirs)
+		mustStart(t, start, theirs)
 		if got, want := columns(ours), columns(theirs); got != want {
 			t.Errorf("got the columns\n%s, want\n%s", got, want)
 		}
@@ -402,6 +396,7 @@ func TestDamagedGeneration(t *testing.T) {
 
 // Another program keeps SQLite's write lock. TryLock takes nothing, and a lease that cannot be renewed ends in time.
 func TestLongTransaction(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	openTable(t, dir, &leaselocks.Options{Create: true})
 	table, err := leaselocks.Open(t.Context(), open(t, dir, 50), nil)
@@ -442,11 +437,12 @@ func TestLongTransaction(t *testing.T) {
 }
 
 // The clock is read before SQLite's write lock is waited for, so a lease can be over when it is obtained. Without a
-// handle, a caller does not notice this: this is the control.
+// handle, the caller does not see this: this is the control.
 func TestLeaseThatIsOverWhenObtained(t *testing.T) {
-	eachPeer(t, func(t *testing.T, newPeer func(string) peer) {
+	t.Parallel()
+	eachPeer(t, func(t *testing.T, start func(string) (peer, error)) {
 		dir := t.TempDir()
-		p := newPeer(dir)
+		p := mustStart(t, start, dir)
 		table := openTable(t, dir, nil)
 		conn, err := open(t, dir, 5000).Conn(t.Context())
 		if err != nil {
@@ -456,7 +452,7 @@ func TestLeaseThatIsOverWhenObtained(t *testing.T) {
 		if _, err := conn.ExecContext(t.Context(), "BEGIN IMMEDIATE"); err != nil {
 			t.Fatal(err)
 		}
-		time.AfterFunc(2*ttl, func() { _, _ = conn.ExecContext(context.Background(), "ROLLBACK") })
+		time.AfterFunc(ttl*5/4, func() { _, _ = conn.ExecContext(context.Background(), "ROLLBACK") })
 		var both sync.WaitGroup
 		both.Go(func() {
 			began := time.Now()
@@ -487,6 +483,7 @@ func TestLeaseThatIsOverWhenObtained(t *testing.T) {
 
 // The end of a context during the wait for SQLite's write lock takes nothing.
 func TestContextEndsDuringTheWait(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	table := openTable(t, dir, &leaselocks.Options{Create: true})
 	db := open(t, dir, 5000)
