@@ -246,6 +246,9 @@ func (c *copier) unused(ctx context.Context, before map[string]string) error {
 		}
 		return nil
 	})
+	if err == nil && len(c.bad) > 0 {
+		err = c.unreadable(c.bad)
+	}
 	if err != nil || len(used) == 0 {
 		return err
 	}

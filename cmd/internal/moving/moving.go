@@ -145,7 +145,7 @@ func (a *access) report(c *copier, dryRun bool) error {
 			fmt.Fprintf(a.Stdout, "checkpoint %s: sequence %d\n", printable.Text(p.Key), p.Sequence)
 		}
 		if why := kept[p.Status]; why != "" {
-			a.Notef("checkpoint %q was not copied: %s; the sequence is %d in %s and %d in %s", p.Key, why, p.Sequence, v.From, p.Present, v.To)
+			a.Warnf("checkpoint %q was not copied: %s; the sequence is %d in %s and %d in %s", p.Key, why, p.Sequence, v.From, p.Present, v.To)
 		}
 	}
 	if v.NotCopied > 0 {
