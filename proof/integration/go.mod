@@ -54,7 +54,9 @@ require (
 	github.com/holdfast-go/holdfast/internal/aws v0.1.0 // indirect
 	github.com/holdfast-go/holdfast/items v0.1.0
 	github.com/holdfast-go/holdfast/items/dynamotable v0.1.0
+	github.com/holdfast-go/holdfast/redis v0.1.0
 	github.com/holdfast-go/holdfast/store/sqlstore v0.1.0
 	github.com/jackc/pgx/v5 v5.12.0
+	github.com/redis/go-redis/v9 v9.22.0
 	modernc.org/sqlite v1.49.1
 )
