@@ -7,10 +7,12 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/engine"
 )
 
 // Risk is a setting of the server that can lose an acknowledged write, and so a lock. Its text is the name
@@ -163,7 +165,11 @@ func (s *Server) parse(info string) {
 
 // check refuses servers that can lose a lock. The engine calls it before the first write.
 func (d *driver) check(ctx context.Context) error {
-	servers, err := d.describe(ctx)
+	var servers []Server
+	err := engine.Repeat(ctx, engine.DefaultTries, 50*time.Millisecond, func() (err error) {
+		servers, err = d.describe(ctx)
+		return err
+	})
 	if err != nil {
 		return store.MarkNotApplied(err)
 	}

@@ -112,4 +112,3 @@ func freePort(t testing.TB) string {
 	}
 	return port
 }
-
