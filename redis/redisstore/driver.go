@@ -8,6 +8,7 @@ import (
 	"iter"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/redis/go-redis/v9"
 
@@ -49,6 +50,7 @@ type driver struct {
 	o         Options
 	prefix    string // of all keys on the server
 	tls       bool
+	answered  atomic.Bool // the server has answered once
 	abandoned abandon.Calls
 }
 

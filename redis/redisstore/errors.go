@@ -44,6 +44,15 @@ func dialer(o redis.UniversalOptions) func(ctx context.Context, network, address
 	}
 }
 
+// busyError is an [engine.ErrBusy] that does not say that the server is busy: it may have another reason.
+type busyError string
+
+func (e busyError) Error() string { return store.ErrUnavailable.Error() + ": " + string(e) }
+func (e busyError) Is(target error) bool {
+	return target == engine.ErrBusy || target == store.ErrUnavailable
+}
+func (e busyError) Outcome() store.Outcome { return store.NotApplied }
+
 // send sends one request, within the time for it. The client ignores the end of a context while it waits
 // for a reply, so send abandons the call then. key is the key of the register, or empty.
 func send[T any](ctx context.Context, d *driver, key string, request func(context.Context) (T, error)) (T, error) {
@@ -54,6 +63,9 @@ func send[T any](ctx context.Context, d *driver, key string, request func(contex
 	within, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	answer, err := abandon.Do(within, &d.abandoned, key, func() (T, error) { return request(within) })
+	if err == nil || isReply(err) {
+		d.answered.Store(true)
+	}
 	switch {
 	case err == nil:
 		return answer, nil
@@ -62,7 +74,7 @@ func send[T any](ctx context.Context, d *driver, key string, request func(contex
 	case ctx.Err() != nil:
 		return answer, fmt.Errorf("%w: %w", store.ErrUnavailable, context.Cause(ctx))
 	case within.Err() != nil:
-		return answer, fmt.Errorf("%w: no answer within %v", store.ErrUnavailable, limit.Round(time.Millisecond))
+		return answer, fmt.Errorf("%w: no answer within %v%s", store.ErrUnavailable, limit.Round(time.Millisecond), d.otherTLS())
 	}
 	return answer, d.explain(err)
 }
@@ -118,6 +130,9 @@ func (d *driver) explain(err error) error {
 		if advice != "" {
 			advice = "; " + advice
 		}
+		if kind == engine.ErrBusy {
+			return busyError(text + advice)
+		}
 		return fmt.Errorf("%w: %s%s", kind, text, advice)
 	}
 	if isReply(err) {
@@ -150,16 +165,28 @@ func (d *driver) explain(err error) error {
 		return misconfigured("look at the parameters cacert, cert and key of the URL")
 	case errors.As(err, &plain):
 		return misconfigured("the server does not use TLS on this port, or is not Redis: look at the URL")
+	case notSent && errors.Is(err, context.DeadlineExceeded):
+		return busyError(text + d.otherTLS())
 	case notSent:
 		return failed(engine.ErrBusy, "")
 	case errors.Is(err, redis.ErrClosed):
 		return store.ErrClosed
 	case strings.Contains(text, "can't parse"), strings.Contains(text, "invalid reply"), strings.Contains(text, "unexpected response"):
 		return misconfigured("this is not Redis: look at the host and the port of the URL")
-	case strings.Contains(text, "EOF") && !d.tls:
-		return failed(store.ErrUnavailable, "the server closed the connection; if it wants TLS, write rediss:// in the URL")
 	}
-	return failed(store.ErrUnavailable, "")
+	return failed(store.ErrUnavailable, strings.TrimPrefix(d.otherTLS(), "; "))
+}
+
+// otherTLS is an advice for a server that has never answered. Redis does not tell a client with the wrong
+// kind of connection: it closes the connection, or waits.
+func (d *driver) otherTLS() string {
+	switch {
+	case d.answered.Load():
+		return ""
+	case d.tls:
+		return "; if the server does not use TLS on this port, write redis:// in the URL"
+	}
+	return "; if the server wants TLS, write rediss:// in the URL"
 }
 
 // replied is the explanation of an error reply. [redis.HasErrorPrefix] still finds the reply.

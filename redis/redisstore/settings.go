@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -123,9 +124,9 @@ func describe(ctx context.Context, client *redis.Client) (Server, error) {
 	if err != nil && !isReply(err) {
 		return Server{}, err
 	}
-	text, err := info.Result()
-	if err != nil {
-		return Server{}, err
+	text := info.Val()
+	if err != nil && text == "" { // also if the connection was refused
+		return Server{}, cmp.Or(info.Err(), err)
 	}
 	found := Server{Address: client.Options().Addr, Settings: map[string]string{}}
 	found.parse(text[:min(len(text), maxInfo)])
