@@ -12,7 +12,7 @@ cd "$(dirname "$0")/.."
 declare -A package=(
   [strace]=strace [mkfs.ext4]=e2fsprogs [mkfs.xfs]=xfsprogs [losetup]=mount
   [java]=default-jre-headless [npm]=npm [node]=nodejs [setlock]=daemontools [zsh]=zsh [fish]=fish
-  [systemd-analyze]=systemd [etcd]=etcd-server [etcdctl]=etcd-client
+  [systemd-analyze]=systemd [etcd]=etcd-server [etcdctl]=etcd-client [redis-server]=redis-server [redis-cli]=redis-tools
 )
 missing=()
 # PostgreSQL's own programs lie where no PATH finds them.

@@ -90,6 +90,10 @@ require (
 	github.com/holdfast-go/holdfast/items v0.1.0
 	github.com/holdfast-go/holdfast/items/dynamotable v0.1.0
 	github.com/holdfast-go/holdfast/proof/integration v0.1.0
+	github.com/holdfast-go/holdfast/redis v0.1.0
+	github.com/redis/go-redis/v9 v9.22.0
+	github.com/go-redsync/redsync/v4 v4.17.0
+	github.com/bsm/redislock v0.9.4
 	github.com/holdfast-go/holdfast/store/sqlstore v0.1.0
 	github.com/mattn/go-isatty v0.0.20 // indirect
 	github.com/ncruces/go-strftime v1.0.0 // indirect
@@ -116,6 +120,8 @@ replace github.com/holdfast-go/holdfast/internal/aws => ../../internal/aws
 replace github.com/holdfast-go/holdfast/object => ../../object
 
 replace github.com/holdfast-go/holdfast/proof/integration => ../integration
+
+replace github.com/holdfast-go/holdfast/redis => ../../redis
 
 replace github.com/holdfast-go/holdfast/items => ../../items
 

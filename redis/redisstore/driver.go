@@ -57,7 +57,7 @@ type driver struct {
 // once is a command that the client of a cluster sends once, except after a redirection to another server.
 type once struct{ *redis.Cmd }
 
-// NoRetry implements [redis.Cmder].
+// NoRetry implements the interface of the client for commands.
 func (once) NoRetry() bool { return true }
 
 // do sends one command for a register and returns its reply.

@@ -122,8 +122,8 @@ var replies = []replyError{
 	{"DENIED", store.ErrDenied, "the server runs in protected mode: give it a password"},
 }
 
-// explain makes an error match the errors of package store. An error with the outcome NotApplied stands
-// only for a request that was not sent, or that the server refused before it wrote.
+// explain makes an error match the errors of package store. Its outcome is NotApplied
+// only if the request was not sent, or if the server refused it before it wrote.
 func (d *driver) explain(err error) error {
 	text := d.text(err)
 	failed := func(kind error, advice string) error {
@@ -189,7 +189,7 @@ func (d *driver) otherTLS() string {
 	return "; if the server wants TLS, write rediss:// in the URL"
 }
 
-// replied is the explanation of an error reply. [redis.HasErrorPrefix] still finds the reply.
+// replied is the explanation of an error reply. It also contains the reply, for callers that look for one.
 type replied struct {
 	error
 	reply error

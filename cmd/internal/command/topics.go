@@ -327,6 +327,7 @@ all variables above, except HOLDFAST_WAIT and HOLDFAST_METRICS.
   XDG_CONFIG_HOME   the folder of the user's holdfast.conf
   AWS_...           the region, the profile and the credentials, as for the AWS command
   PGPASSWORD, ...   the variables of libpq, for postgres:
+  REDIS_PASSWORD    the password, for redis: and rediss:
 
 run sets these variables for its command:
 

@@ -98,7 +98,7 @@ func TestSettings(t *testing.T) {
 	})
 }
 
-// TestRights: the rights that the documents list suffice. Without one of them, the error names it or tells
+// TestRights: the rights that the documents list suffice. Without one of them, the error says
 // where they are listed. A user who may not read the settings must accept what cannot be known.
 func TestRights(t *testing.T) {
 	t.Parallel()
