@@ -111,6 +111,8 @@ ACCOUNT by your names. The files are in the folder "policies" of the release and
   init, item init                aws/dynamodb-init.json, in addition
   postgres://                    postgres/grants.sql
 
+The page docs/stores.md lists the rights for redis:// and rediss://.
+
 A directory for several users belongs to a group, here to the group jobs. With this mode, new
 files in the directory also belong to the group:
 
