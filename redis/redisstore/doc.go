@@ -28,8 +28,8 @@
 // Only known error replies prove that nothing was written: the server and the script send them before the
 // write. After any other error the outcome is unknown.
 //
-// A write publishes its key on the channel "holdfast:P/", or "holdfast:" without a prefix. All waiters of a
-// store share one subscription.
+// A write publishes its key on the channel "holdfast:". All waiters of a store share one subscription. So each
+// program that waits receives a message for every write of every store on the server.
 //
 // A listing scans all keys of the database (SCAN), and asks for the sizes of the keys below the prefix.
 //

@@ -18,7 +18,8 @@ import (
 )
 
 const (
-	// space is what all keys of registers begin with, so that they differ from the keys of other programs.
+	// space is what all keys of registers begin with, so that they differ from the keys of other programs. It is
+	// also the channel on which each write publishes its key.
 	space = "holdfast:"
 
 	// pageSize is how many keys the server looks at for one page of a listing.
@@ -39,7 +40,7 @@ if ARGV[2] ~= '' then holds = held and string.sub(held, 1, #ARGV[2]) == ARGV[2] 
 if not holds then return {0, held} end
 local set = redis.pcall('SET', KEYS[1], ARGV[3])
 if set.err then return set end
-redis.pcall('PUBLISH', ARGV[4], ARGV[5])
+redis.pcall('PUBLISH', ARGV[4], KEYS[1])
 return {1}`
 
 var swapHash = func() string { sum := sha1.Sum([]byte(swap)); return hex.EncodeToString(sum[:]) }()
@@ -106,7 +107,7 @@ func (d *driver) Write(ctx context.Context, key string, on engine.Stored, e engi
 	if !on.Absent() {
 		condition = head(on.ID())
 	}
-	args := []any{"EVALSHA", swapHash, 1, d.prefix + key, engine.MaxText + 1, condition, string(e.Encode()), d.channel(), key}
+	args := []any{"EVALSHA", swapHash, 1, d.prefix + key, engine.MaxText + 1, condition, string(e.Encode()), space}
 	reply, err := d.do(ctx, key, args...)
 	if redis.HasErrorPrefix(err, "NOSCRIPT") { // so nothing was written
 		args[0], args[1] = "EVAL", swap

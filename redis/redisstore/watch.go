@@ -14,20 +14,17 @@ import (
 // quiet is how long the listener waits for a message before it asks whether the server still answers.
 const quiet = 20 * time.Second
 
-// channel is the channel of the store, on which each write publishes its key.
-func (d *driver) channel() string { return d.prefix }
-
 // Watch implements [store.Watcher]. All waiters of a store share one connection.
 func (s *Store) Watch(ctx context.Context, key string, seen store.Version) error {
 	if err := store.CheckKey(key); err != nil {
 		return err
 	}
-	return s.hub.Watch(ctx, s, key, key, seen)
+	return s.hub.Watch(ctx, s, key, s.d.prefix+key, seen)
 }
 
-// listen subscribes to the channel. In a cluster, each server passes messages on to all other servers.
+// listen subscribes to the channel of all stores of the server. In a cluster, each server passes messages on to all other servers.
 func (d *driver) listen(ctx context.Context, ready func(), notify func(key string)) error {
-	sub := d.client.Subscribe(ctx, d.channel())
+	sub := d.client.Subscribe(ctx, space)
 	defer sub.Close()
 	// The end of the context does not end a receive.
 	defer context.AfterFunc(ctx, func() { sub.Close() })()

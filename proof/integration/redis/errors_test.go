@@ -127,7 +127,7 @@ func TestRights(t *testing.T) {
 	if len(keys) != 1 {
 		t.Errorf("listed %q", keys)
 	}
-	if took := woken(t, st, open(t, url)); took > 2*time.Second {
+	if took := woken(t, st, open(t, url), ""); took > 2*time.Second {
 		t.Errorf("a wake-up took %v", took)
 	}
 	for _, right := range strings.Fields("+getrange +exists +set +evalsha +eval +info") {
@@ -393,8 +393,9 @@ func TestDangerousSettings(t *testing.T) {
 	}
 }
 
-// woken returns how long one handle waits until it hears of a write of another.
-func woken(t *testing.T, waiter, writer *redisstore.Store) time.Duration {
+// woken returns how long one handle waits until it hears of a write of another. The keys of the writer begin
+// with below.
+func woken(t *testing.T, waiter, writer *redisstore.Store, below string) time.Duration {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
@@ -408,7 +409,7 @@ func woken(t *testing.T, waiter, writer *redisstore.Store) time.Duration {
 	}()
 	time.Sleep(500 * time.Millisecond)
 	wrote := time.Now()
-	if _, err := writer.Put(ctx, key, "", []byte("v")); err != nil {
+	if _, err := writer.Put(ctx, below+key, "", []byte("v")); err != nil {
 		t.Fatal(err)
 	}
 	return (<-heard).Sub(wrote)
@@ -436,15 +437,18 @@ func TestWakes(t *testing.T) {
 			done <- struct{}{}
 		}()
 	}
-	if took := woken(t, waiter, writer); took > time.Second {
+	if took := woken(t, waiter, writer, ""); took > time.Second {
 		t.Errorf("a wake-up took %v", took)
+	}
+	if took := woken(t, waiter, open(t, "redis://"+server.Address()), "wakes/"); took > time.Second {
+		t.Errorf("a wake-up by a store with another prefix took %v", took)
 	}
 	if n := listeners(); n != 1 {
 		t.Errorf("%d connections of listeners", n)
 	}
 	do(t, server, "CLIENT KILL TYPE pubsub")
 	time.Sleep(2 * time.Second)
-	if took := woken(t, waiter, writer); took > time.Second {
+	if took := woken(t, waiter, writer, ""); took > time.Second {
 		t.Errorf("after a lost connection a wake-up took %v", took)
 	}
 	cancel()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"net"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"testing"
@@ -58,15 +59,7 @@ func newRedis(dir string, secure *tls.Config, args ...string) *Redis {
 		}
 		settings := append(port, "--bind", "127.0.0.1", "--dir", dir, "--save", "", "--appendonly", "yes", "--appendfsync", "always", "--daemonize", "no")
 		return exec.Command(bin, append(settings, args...)...), nil
-	}, func(ctx context.Context, address string) error {
-		c := redis.NewClient(&redis.Options{Addr: address, TLSConfig: secure, MaxRetries: -1, DialerRetries: 1})
-		defer c.Close()
-		err := c.Ping(ctx).Err()
-		if redis.HasErrorPrefix(err, "NOAUTH") {
-			return nil
-		}
-		return err
-	})
+	}, func(ctx context.Context, address string) error { return ping(ctx, address, secure) })
 	return r
 }
 
@@ -98,6 +91,37 @@ func NewRedisCluster(t testing.TB, n int) []*Redis {
 		t.Fatalf("redis-cli --cluster create: %v\n%s", err, tail(out))
 	}
 	return all
+}
+
+// NewSentinel starts a sentinel that watches a server under the name "main". If the server does not answer for
+// a second, the sentinel makes a replica the primary server. It returns the address of the sentinel.
+func NewSentinel(t testing.TB, primary *Redis) string {
+	t.Helper()
+	host, port, err := net.SplitHostPort(primary.Address())
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "sentinel.conf") // the sentinel writes its state there
+	text := "sentinel monitor main " + host + " " + port + " 1\nsentinel down-after-milliseconds main 1000\nsentinel failover-timeout main 5000\n"
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r := newRestartable("Sentinel", func(address string) (*exec.Cmd, error) {
+		bin, err := lookPath("redis-server")
+		return exec.Command(bin, file, "--sentinel", "--port", portOf(address), "--bind", "127.0.0.1", "--daemonize", "no"), err
+	}, func(ctx context.Context, address string) error { return ping(ctx, address, nil) })
+	started(t, r)
+	return r.Address()
+}
+
+func ping(ctx context.Context, address string, secure *tls.Config) error {
+	c := redis.NewClient(&redis.Options{Addr: address, TLSConfig: secure, MaxRetries: -1, DialerRetries: 1})
+	defer c.Close()
+	err := c.Ping(ctx).Err()
+	if redis.HasErrorPrefix(err, "NOAUTH") {
+		return nil
+	}
+	return err
 }
 
 func freePort(t testing.TB) string {
