@@ -248,10 +248,19 @@ func (t task) writeLater(ctx context.Context, in *bufio.Reader, say func(what st
 		if held[i], err = open(fmt.Sprint(t.Name, i)); err != nil {
 			return err
 		}
-		if err := held[i].wait(ctx); err != nil {
-			return err
-		}
-		say("held", monotonic(), i)
+	}
+	errs := make([]error, t.Locks)
+	var wg sync.WaitGroup
+	for i, c := range held {
+		wg.Go(func() {
+			if errs[i] = c.wait(ctx); errs[i] == nil {
+				say("held", monotonic(), i)
+			}
+		})
+	}
+	wg.Wait()
+	if err := errors.Join(errs...); err != nil {
+		return err
 	}
 	if _, err := in.ReadString('\n'); err != nil {
 		return err

@@ -24,7 +24,6 @@ const (
 
 	// pageSize is how many keys the server looks at for one page of a listing.
 	pageSize = 1000
-
 	// maxListing is the most bytes of keys that one listing returns.
 	maxListing = 32 << 20
 )
@@ -51,6 +50,7 @@ type driver struct {
 	o         Options
 	prefix    string // of all keys on the server
 	tls       bool
+	secrets   []string
 	answered  atomic.Bool // the server has answered once
 	abandoned abandon.Calls
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/holdfast-go/holdfast/internal/abandon"
+	"github.com/holdfast-go/holdfast/internal/secrettext"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/engine"
 )
@@ -200,9 +201,6 @@ func (e replied) Unwrap() []error { return []error{e.error, e.reply} }
 // text returns the text of an error, without secrets and not too long.
 func (d *driver) text(err error) string {
 	text := err.Error()
-	text = strings.ToValidUTF8(text[:min(len(text), maxText)], "")
-	if d.o.hide != nil {
-		text = d.o.hide(text)
-	}
-	return text
+	text = secrettext.Hide(text[:min(len(text), 4*maxText)], d.secrets)
+	return strings.ToValidUTF8(text[:min(len(text), maxText)], "")
 }

@@ -152,6 +152,28 @@ func TestOutcomes(t *testing.T) {
 	}
 }
 
+// TestEchoedPassword: an error does not repeat a password that the server repeats, and a closed store says so.
+func TestEchoedPassword(t *testing.T) {
+	const secret = "correct-horse-battery"
+	t.Setenv("REDIS_PASSWORD", secret)
+	address := server(t, func(args []string) string {
+		return "-ERR unknown command '" + args[0] + "', with args beginning with: '" + strings.Join(args[1:], "' '") + "' '" + secret + "'\r\n"
+	})
+	s, err := redisstore.Open("redis://"+address, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := s.Get(t.Context(), "k"); err == nil || strings.Contains(err.Error(), secret) || !strings.Contains(err.Error(), "unknown command") {
+		t.Errorf("%v", err)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	if _, err := s.Put(t.Context(), "k", "", nil); !errors.Is(err, store.ErrClosed) || store.OutcomeOf(err) != store.NotApplied {
+		t.Errorf("after Close: %v", err)
+	}
+}
+
 // TestNoScript: a server that does not know the script gets the script itself.
 func TestNoScript(t *testing.T) {
 	t.Parallel()

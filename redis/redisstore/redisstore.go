@@ -32,8 +32,6 @@ type Options struct {
 
 	// Logger receives the outcomes of writes whose reply was lost. Nil means no log.
 	Logger *slog.Logger
-
-	hide func(string) string // removes secrets from a text of the server
 }
 
 // Store is a space of registers in Redis. It may be used by any number of goroutines. The caller closes it.
@@ -50,7 +48,7 @@ type Store struct {
 func New(connect *redis.UniversalOptions, opts *Options) (*Store, error) {
 	o := *cmp.Or(opts, &Options{})
 	o.Timeout = cmp.Or(o.Timeout, 5*time.Second)
-	d := &driver{o: o, prefix: space, tls: connect.TLSConfig != nil}
+	d := &driver{o: o, prefix: space, tls: connect.TLSConfig != nil, secrets: []string{connect.Password, connect.SentinelPassword}}
 	if o.Prefix != "" {
 		if err := store.CheckKey(o.Prefix); err != nil {
 			return nil, fmt.Errorf("redisstore: Options.Prefix: %w", err)

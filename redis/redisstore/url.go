@@ -15,7 +15,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/holdfast-go/holdfast/internal/secrettext"
 	"github.com/holdfast-go/holdfast/internal/storeurl"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -39,7 +38,6 @@ func FromURL(rawURL string, opts *Options) (*redis.UniversalOptions, *Options, e
 	if err != nil {
 		return nil, nil, fmt.Errorf("%w: the URL of the store: %w", store.ErrMisconfigured, err)
 	}
-	o.hide = func(text string) string { return secrettext.Hide(text, []string{connect.Password}) }
 	return connect, &o, nil
 }
 

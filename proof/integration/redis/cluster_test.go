@@ -68,10 +68,12 @@ func (c *cluster) move(key string) {
 	}
 	c.agree()
 	from := -1
-	slots, err := c.clients[0].ClusterSlots(ctx).Result()
-	for _, s := range slots {
-		if int64(s.Start) <= slot && slot <= int64(s.End) {
-			from = slices.Index(c.ids, s.Nodes[0].ID)
+	shards, err := c.clients[0].ClusterShards(ctx).Result()
+	for _, shard := range shards {
+		for _, s := range shard.Slots {
+			if s.Start <= slot && slot <= s.End {
+				from = slices.Index(c.ids, shard.Nodes[0].ID)
+			}
 		}
 	}
 	if err != nil || from < 0 {
