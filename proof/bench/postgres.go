@@ -234,7 +234,7 @@ func takeoversAtOnce(kind, url string) (samples, error) {
 	var pair [2]*worker
 	for i := range pair {
 		var err error
-		if pair[i], err = startWorker(task{Kind: kind, Dir: url, Name: "takeover", Locks: locks}); err != nil {
+		if pair[i], err = startWorker(task{Kind: kind, Dir: url, Name: "takeover " + kind + " ", Locks: locks}); err != nil {
 			return nil, err
 		}
 		defer pair[i].kill()

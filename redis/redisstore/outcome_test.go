@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/logging"
 
 	"github.com/holdfast-go/holdfast/redis/redisstore"
@@ -149,6 +150,43 @@ func TestOutcomes(t *testing.T) {
 				t.Errorf("the write was sent %d times", n)
 			}
 		})
+	}
+}
+
+// TestClusterSendsOnce: the client of a cluster does not send a write again whose reply was lost. By default it
+// does, even if its retries are off.
+func TestClusterSendsOnce(t *testing.T) {
+	t.Parallel()
+	var evals atomic.Int64
+	var address string
+	address = server(t, func(args []string) string {
+		switch strings.ToLower(args[0]) {
+		case "cluster":
+			_, port, _ := net.SplitHostPort(address)
+			return "*1\r\n*3\r\n:0\r\n:16383\r\n*3\r\n$9\r\n127.0.0.1\r\n:" + port + "\r\n$1\r\nx\r\n"
+		case "evalsha":
+			evals.Add(1)
+			return ""
+		}
+		return "-ERR unknown command\r\n"
+	})
+	s, err := redisstore.Open("redis://"+address+"?cluster=true", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if _, err := s.Put(t.Context(), "k", "", nil); store.OutcomeOf(err) != store.Unknown {
+		t.Errorf("%v", err)
+	}
+	if n := evals.Load(); n != engine.DefaultTries {
+		t.Errorf("the write was sent %d times", n)
+	}
+
+	plain := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{address}, MaxRetries: -1, DisableRoutingPolicies: true}) // the control
+	defer plain.Close()
+	evals.Store(0)
+	if err := plain.EvalSha(t.Context(), "hash", []string{"k"}).Err(); err == nil || evals.Load() < 2 {
+		t.Errorf("the control: %v, sent %d times", err, evals.Load())
 	}
 }
 

@@ -81,10 +81,7 @@ func NewRedisCluster(t testing.TB, n int) []*Redis {
 		r := NewRedis(t, "--cluster-enabled", "yes", "--cluster-port", freePort(t), "--cluster-node-timeout", "5000")
 		all, addresses = append(all, r), append(addresses, r.Address())
 	}
-	cli, err := lookPath("redis-cli")
-	if err != nil {
-		t.Fatal(err)
-	}
+	cli := get(t, "redis-cli", func(context.Context) (string, error) { return lookPath("redis-cli") })
 	args := append([]string{"--cluster", "create"}, addresses...)
 	cmd := exec.CommandContext(t.Context(), cli, append(args, "--cluster-yes")...)
 	if out, err := cmd.CombinedOutput(); err != nil {
