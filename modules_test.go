@@ -32,6 +32,7 @@ aws:                . object internal/aws github.com/aws/
 items/dynamotable:  . object items internal/aws aws github.com/aws/
 compat/reservation: . object compat internal/aws aws github.com/aws/
 compat/s3verstore:  . internal/aws aws github.com/aws/
+redis:              . github.com/redis/
 cmd:                *
 
 # Never released.
@@ -272,6 +273,7 @@ func TestBuiltPackages(t *testing.T) {
 		{"compat/avisofile", `holdfast/((internal/)?aws|items)/|github.com/aws/`},
 		{"aws/s3store lease", `holdfast/(items|compat)/|service/dynamodb`},
 		{"aws/dynamostore lease", `holdfast/(items|compat)/|service/s3`},
+		{"redis/redisstore lease", `holdfast/((internal/)?aws|object|items|compat|cmd|store/sqlstore)(/|$)|github.com/aws/`},
 	} {
 		args := []string{"-deps"}
 		for pkg := range strings.FieldsSeq(c.packages) {

@@ -13,6 +13,7 @@ declare -A package=(
   [strace]=strace [mkfs.ext4]=e2fsprogs [mkfs.xfs]=xfsprogs [losetup]=mount
   [java]=default-jre-headless [npm]=npm [node]=nodejs [setlock]=daemontools [zsh]=zsh [fish]=fish
   [systemd-analyze]=systemd [etcd]=etcd-server [etcdctl]=etcd-client [mariadbd]=mariadb-server
+  [redis-server]=redis-server [redis-cli]=redis-tools
 )
 missing=()
 # PostgreSQL's own programs lie where no PATH finds them.

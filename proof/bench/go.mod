@@ -73,6 +73,7 @@ require (
 	github.com/wasilibs/go-re2 v1.3.0 // indirect
 	go.etcd.io/etcd/api/v3 v3.6.14 // indirect
 	go.etcd.io/etcd/client/pkg/v3 v3.6.14 // indirect
+	go.uber.org/atomic v1.11.0 // indirect
 	go.uber.org/multierr v1.11.0 // indirect
 	golang.org/x/net v0.55.0 // indirect
 	golang.org/x/sync v0.22.0 // indirect
@@ -85,16 +86,20 @@ require (
 require (
 	cirello.io/dynamolock/v2 v2.1.0
 	github.com/benbjohnson/litestream v0.5.16
+	github.com/bsm/redislock v0.9.4
 	github.com/dustin/go-humanize v1.0.1 // indirect
+	github.com/go-redsync/redsync/v4 v4.17.0
 	github.com/google/uuid v1.6.0 // indirect
 	github.com/holdfast-go/holdfast/aws v0.1.0
 	github.com/holdfast-go/holdfast/internal/aws v0.1.0 // indirect
 	github.com/holdfast-go/holdfast/items v0.1.0
 	github.com/holdfast-go/holdfast/items/dynamotable v0.1.0
 	github.com/holdfast-go/holdfast/proof/integration v0.1.0
+	github.com/holdfast-go/holdfast/redis v0.1.0
 	github.com/holdfast-go/holdfast/store/sqlstore v0.1.0
 	github.com/mattn/go-isatty v0.0.20 // indirect
 	github.com/ncruces/go-strftime v1.0.0 // indirect
+	github.com/redis/go-redis/v9 v9.22.0
 	github.com/remyoudompheng/bigfft v0.0.0-20230129092748-24d4a6f8daec // indirect
 	modernc.org/libc v1.72.0 // indirect
 	modernc.org/mathutil v1.7.1 // indirect
@@ -118,6 +123,8 @@ replace github.com/holdfast-go/holdfast/internal/aws => ../../internal/aws
 replace github.com/holdfast-go/holdfast/object => ../../object
 
 replace github.com/holdfast-go/holdfast/proof/integration => ../integration
+
+replace github.com/holdfast-go/holdfast/redis => ../../redis
 
 replace github.com/holdfast-go/holdfast/items => ../../items
 

@@ -28,6 +28,10 @@ type task struct {
 	// with a number. It asks for one after the other, and waits for all. 0: the name.
 	Locks int
 
+	// Later, if set, makes the worker take the Locks, and write the object of each when it gets a
+	// further line. The text is what it writes.
+	Later string
+
 	// Relay, if set, makes the worker repeat for ever: it takes the lock, holds it for this
 	// time, and notes when it frees it. Otherwise the worker holds the lock until it is
 	// killed.
@@ -71,10 +75,13 @@ func work(in io.Reader, out io.Writer, config string) error {
 		_ = json.NewEncoder(out).Encode(line{what, at, n})
 	}
 	say("ready", monotonic(), 0)
-	if _, err := bufio.NewReader(in).ReadString('\n'); err != nil {
+	lines := bufio.NewReader(in)
+	if _, err := lines.ReadString('\n'); err != nil {
 		return err
 	}
 	switch {
+	case t.Later != "":
+		return t.writeLater(ctx, lines, say)
 	case t.Cycles > 0:
 		n := 0
 		for end := time.Now().Add(t.Cycles); time.Now().Before(end); n++ {

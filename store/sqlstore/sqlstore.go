@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/holdfast-go/holdfast/internal/sqldialect"
+	"github.com/holdfast-go/holdfast/internal/wakeup"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/engine"
 )
@@ -31,7 +32,7 @@ const (
 type Store struct {
 	*engine.Store
 	t   *table
-	hub *hub
+	hub *wakeup.Hub
 }
 
 // New returns a store in a table of the database db. [CreateTables] creates that table. New sends

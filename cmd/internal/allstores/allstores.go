@@ -13,9 +13,15 @@ import (
 // Drivers returns the drivers of all kinds of stores.
 func Drivers() stores.Drivers {
 	return stores.Drivers{
-		"file": stores.FileDriver(), "sqlite": sqlDriver((*database).sqlite), "postgres": sqlDriver((*database).postgres),
-		"mysql": mysqlDriver(),
-		"s3":    s3Driver(), s3verstore.Scheme: versionedDriver(), "dynamodb": dynamoDriver(),
+		"file":            stores.FileDriver(),
+		"sqlite":          sqlDriver((*database).sqlite),
+		"postgres":        sqlDriver((*database).postgres),
+		"mysql":           mysqlDriver(),
+		"redis":           redisDriver(),
+		"rediss":          redisDriver(),
+		"s3":              s3Driver(),
+		s3verstore.Scheme: versionedDriver(),
+		"dynamodb":        dynamoDriver(),
 	}
 }
 

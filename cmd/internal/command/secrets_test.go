@@ -17,6 +17,7 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/internal/allstores"
 	"github.com/holdfast-go/holdfast/cmd/internal/exit"
 	"github.com/holdfast-go/holdfast/cmd/internal/stores"
+	"github.com/holdfast-go/holdfast/redis/redisstore"
 )
 
 // secretForms are the places of a store's URL in which a password, or another secret,
@@ -80,7 +81,7 @@ func TestSecretsInURLs(t *testing.T) {
 	t.Setenv("AWS_REGION", "us-east-1")
 	t.Setenv("AWS_EC2_METADATA_DISABLED", "true")
 	for _, form := range secretForms {
-		for _, scheme := range []string{"file", "s3", "s3+versioned", "dynamodb", "FILE", "http", "postgres", "mysql", "sqlite", "flie", ""} {
+		for _, scheme := range []string{"file", "s3", "s3+versioned", "dynamodb", "FILE", "http", "postgres", "mysql", "redis", "rediss", "sqlite", "flie", ""} {
 			store := strings.ReplaceAll(form, "PASSWORD", password)
 			if scheme == "" {
 				store = strings.TrimPrefix(strings.TrimPrefix(strings.TrimPrefix(store, "SCHEME"), ":"), "//")
@@ -142,7 +143,7 @@ func TestSecretsInPartsOfURLs(t *testing.T) {
 	parameters := append([]string{
 		"table", "prefix", "network", "unsafe", "endpoint", "region", "profile", "anonymous", "fips", "dualstack", "path_style", "timeout",
 		"settle_delay", "put_lifetime", "sse", "sse_key", "acl", "checksums", "password", "passfile", "unknown",
-	}, slices.Concat(allstores.PostgresParameters, allstores.MySQLParameters)...)
+	}, slices.Concat(allstores.PostgresParameters, allstores.MySQLParameters, redisstore.Parameters)...)
 	refused := func(raw string) {
 		t.Helper()
 		for _, args := range [][]string{{"ls"}, {"run", "-n", "x", "--json", "--", "true"}} {
@@ -174,6 +175,12 @@ func TestSecretsInPartsOfURLs(t *testing.T) {
 		"127.0.0.1:1/d:PASSWORD", "127.0.0.1:1/PASSWORD@d", "tcp(127.0.0.1:1)/d?PASSWORD", "127.0.0.1:1/d?passwd=PASSWORD", "127.0.0.1:1/d?MYSQL_PWD=PASSWORD",
 	} {
 		refused("mysql://" + strings.ReplaceAll(rest, "PASSWORD", password))
+	}
+	for _, rest := range []string{
+		"127.0.0.1:1/0?user=u:PASSWORD", "127.0.0.1:1,u:PASSWORD@127.0.0.1/0", "127.0.0.1:1/0/PASSWORD@x", "127.0.0.1:1/PASSWORD:@x", "127.0.0.1:1/0?cluster=PASSWORD", "127.0.0.1:PASSWORD/0",
+		"127.0.0.1:1/0?unsafe=PASSWORD", "127.0.0.1:1/0?unsafe=appendonly,PASSWORD", "127.0.0.1:1/0?timeout=PASSWORD", "127.0.0.1:1/0?PASSWORD=x", "127.0.0.1:1/0?sentinel=u:PASSWORD@x",
+	} {
+		refused("redis://" + strings.ReplaceAll(rest, "PASSWORD", password))
 	}
 	// What only looks alike is taken: the error is that nothing listens there.
 	for _, rest := range []string{"127.0.0.1:1/d?user=ada@tenant", "/d?host=::1&port=1", "/d?host=127.0.0.1,localhost&port=1,1", "/d?host=/nowhere", "127.0.0.1:1/d/a%40b", "/d?host=db-1.example.invalid&connect_timeout=1"} {

@@ -112,6 +112,8 @@ ACCOUNT by your names. The files are in the folder "policies" of the release and
   postgres://                    postgres/grants.sql
   mysql://                       mysql/grants.sql
 
+The page docs/stores.md lists the rights for redis:// and rediss://.
+
 A directory for several users belongs to a group, here to the group jobs. With this mode, new
 files in the directory also belong to the group:
 
@@ -329,6 +331,7 @@ all variables above, except HOLDFAST_WAIT and HOLDFAST_METRICS.
   AWS_...           the region, the profile and the credentials, as for the AWS command
   PGPASSWORD, ...   the variables of libpq, for postgres:
   MYSQL_PWD         the password for mysql:
+  REDIS_PASSWORD    the password, for redis: and rediss:
 
 run sets these variables for its command:
 

@@ -69,6 +69,18 @@ settle_delay: the wait between a PUT and the listing that shows its outcome`,
 		parameters: "region, endpoint, profile, anonymous, fips, dualstack, timeout, unsafe: as for s3:",
 		TableForm:  "dynamodb://TABLE",
 	},
+	{
+		Name: "redis", Form: "redis://HOST/DATABASE/PREFIX", what: "keys in Redis or Valkey",
+		parameters: `user, password_file, timeout (of a request).
+cluster=true: the server is part of a cluster.
+sentinel: the name of the primary server; the hosts are sentinels.
+unsafe=appendonly, unsafe=appendfsync, unsafe=no-appendfsync-on-rewrite,
+unsafe=maxmemory-policy: accept a risk (docs/stores.md)`,
+	},
+	{
+		Name: "rediss", Form: "rediss://HOST/DATABASE/PREFIX", what: "the same, by TLS",
+		parameters: "those of redis:, and cacert, cert, key: files of certificates",
+	},
 }
 
 // Driver opens the stores of one kind.

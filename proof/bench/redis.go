@@ -1,0 +1,358 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/bsm/redislock"
+	"github.com/go-redsync/redsync/v4"
+	"github.com/go-redsync/redsync/v4/redis/goredis/v9"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast/lease"
+	"github.com/holdfast-go/holdfast/proof/integration/servers"
+	"github.com/holdfast-go/holdfast/redis/redisstore"
+)
+
+// The kinds of locks on Redis.
+const (
+	kindRedisStore = "holdfast, redisstore"
+	kindRedsync    = "redsync"
+	kindRedislock  = "redislock"
+)
+
+func redisKinds() []string { return []string{kindRedisStore, kindRedsync, kindRedislock} }
+
+const (
+	// redsyncExpiry is the default of redsync.
+	redsyncExpiry = 8 * time.Second
+
+	// redislockTTL is the default of Holdfast: redislock has none.
+	redislockTTL = 30 * time.Second
+
+	// redislockPause is that of the example in the documents of redislock.
+	redislockPause = 100 * time.Millisecond
+)
+
+// counted is a connection that counts what is sent: each request is one write.
+type counted struct {
+	net.Conn
+	n *counter
+}
+
+func (c counted) Write(b []byte) (int, error) {
+	c.n.n.Add(1)
+	return c.Conn.Write(b)
+}
+
+// openRedis returns what makes claimants of a kind. Those that are to keep what they have renew it: redsync and
+// redislock do not do that by themselves.
+func openRedis(kind, address string, n *counter, keep bool) (func(lock string) (claimant, error), error) {
+	dial := func(ctx context.Context, network, address string) (net.Conn, error) {
+		c, err := new(net.Dialer).DialContext(ctx, network, address)
+		return counted{c, n}, err
+	}
+	if kind == kindRedisStore {
+		connect, opts, err := redisstore.FromURL("redis://"+address, nil)
+		if err != nil {
+			return nil, err
+		}
+		connect.Dialer = dial
+		st, err := redisstore.New(connect, opts)
+		if err != nil {
+			return nil, err
+		}
+		// The first write reads the settings of the server, and makes the connection.
+		if _, err := st.Put(context.Background(), "first/"+rand.Text(), "", nil); err != nil {
+			return nil, err
+		}
+		return newHoldfast(st, &lease.Options{ManualRenewal: !keep}), nil
+	}
+	client := redis.NewClient(&redis.Options{Addr: address, Dialer: dial})
+	if err := client.Ping(context.Background()).Err(); err != nil {
+		return nil, err
+	}
+	return func(lock string) (claimant, error) {
+		if kind == kindRedislock {
+			return &redisLock{c: redislock.New(client), name: lock, keep: keep}, nil
+		}
+		// By default redsync gives up after 32 tries, which is five seconds.
+		m := redsync.New(goredis.NewPool(client)).NewMutex(lock, redsync.WithTries(math.MaxInt32))
+		return &redMutex{m: m, keep: keep}, nil
+	}, nil
+}
+
+// every calls f until the function that it returns is called.
+func every(d time.Duration, f func(ctx context.Context)) (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	go func() {
+		for ticker := time.NewTicker(d); ; {
+			select {
+			case <-ctx.Done():
+				ticker.Stop()
+				return
+			case <-ticker.C:
+				f(ctx)
+			}
+		}
+	}()
+	return cancel
+}
+
+// redMutex is a lock of redsync.
+type redMutex struct {
+	m    *redsync.Mutex
+	keep bool
+	stop func()
+}
+
+func (c *redMutex) got(err error) error {
+	if err == nil && c.keep {
+		c.stop = every(redsyncExpiry/3, func(ctx context.Context) { _, _ = c.m.ExtendContext(ctx) })
+	}
+	return err
+}
+
+func (c *redMutex) try(ctx context.Context) (bool, error) {
+	err := c.m.TryLockContext(ctx)
+	if taken := new(redsync.ErrTaken); errors.As(err, &taken) || errors.Is(err, redsync.ErrFailed) {
+		return false, nil
+	}
+	return err == nil, c.got(err)
+}
+
+func (c *redMutex) wait(ctx context.Context) error  { return c.got(c.m.LockContext(ctx)) }
+func (c *redMutex) renew(ctx context.Context) error { return must(c.m.ExtendContext(ctx)) }
+
+func (c *redMutex) release(ctx context.Context) error {
+	if c.stop != nil {
+		c.stop()
+	}
+	return must(c.m.UnlockContext(ctx))
+}
+
+// redisLock is a lock of redislock.
+type redisLock struct {
+	c    *redislock.Client
+	name string
+	keep bool
+	lock *redislock.Lock
+	stop func()
+}
+
+func (c *redisLock) obtain(ctx context.Context, o *redislock.Options) (err error) {
+	c.lock, err = c.c.Obtain(ctx, c.name, redislockTTL, o)
+	if err == nil && c.keep {
+		c.stop = every(redislockTTL/3, func(ctx context.Context) { _ = c.renew(ctx) })
+	}
+	return err
+}
+
+func (c *redisLock) try(ctx context.Context) (bool, error) {
+	err := c.obtain(ctx, nil)
+	if errors.Is(err, redislock.ErrNotObtained) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+func (c *redisLock) wait(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Hour) // without a deadline it waits for the TTL at most
+	defer cancel()
+	return c.obtain(ctx, &redislock.Options{RetryStrategy: redislock.LinearBackoff(redislockPause)})
+}
+
+func (c *redisLock) renew(ctx context.Context) error { return c.lock.Refresh(ctx, redislockTTL, nil) }
+
+func (c *redisLock) release(ctx context.Context) error {
+	if c.stop != nil {
+		c.stop()
+	}
+	return c.lock.Release(ctx)
+}
+
+// onRedis compares locks on Redis.
+func onRedis(ctx context.Context, w io.Writer, server *servers.Redis, r *run) error {
+	address := server.Address()
+	var subjects []*subject
+	for _, kind := range redisKinds() {
+		s := &subject{name: kind, requests: &counter{}}
+		var err error
+		if s.claimant, err = openRedis(kind, address, s.requests, false); err != nil {
+			return err
+		}
+		if s.holder, err = openRedis(kind, address, &counter{}, true); err != nil {
+			return err
+		}
+		subjects = append(subjects, s)
+	}
+	// The servers learn the scripts: later each is one request.
+	for _, s := range subjects {
+		c, err := s.claimant("first-" + rand.Text())
+		if err != nil {
+			return err
+		}
+		if err := errors.Join(must(c.try(ctx)), c.renew(ctx), c.release(ctx)); err != nil {
+			return err
+		}
+	}
+	on := on{title: "Redis", unit: "requests", spread: 5 * time.Second, raw: rawRedis(address)}
+	if !r.waitOnly {
+		if err := remote(ctx, w, on, subjects, r); err != nil {
+			return err
+		}
+	}
+	r.later(func(w io.Writer) error { return waiting(ctx, w, on, subjects, r) })
+	r.later(func(w io.Writer) error { return dead(w, "Redis", address, redisKinds()) })
+	r.later(func(w io.Writer) error { return stale(ctx, w, address) })
+	return nil
+}
+
+// rawRedis returns a function that overwrites one key on the condition that it still has its value.
+func rawRedis(address string) func(context.Context) error {
+	client := redis.NewClient(&redis.Options{Addr: address})
+	swap := redis.NewScript(`if (redis.call('GET', KEYS[1]) or '') ~= ARGV[1] then return 0 end redis.call('SET', KEYS[1], ARGV[2]) return 1`)
+	value := ""
+	return func(ctx context.Context) error {
+		next := strings.Repeat(rand.Text(), 16)
+		done, err := swap.Run(ctx, client, []string{"raw"}, value, next).Int()
+		value = next
+		return must(done == 1, err)
+	}
+}
+
+// fenced writes a hash unless it has a higher token.
+var fenced = redis.NewScript(`if tonumber(redis.call('HGET', KEYS[1], 'token') or 0) > tonumber(ARGV[1]) then return 0 end
+redis.call('HSET', KEYS[1], 'token', ARGV[1], 'by', ARGV[2]) return 1`)
+
+// writeLater takes locks and writes the object of each when in has a line. It says how many writes were
+// accepted.
+func (t task) writeLater(ctx context.Context, in *bufio.Reader, say func(what string, at int64, n int)) error {
+	open, err := openRedis(t.Kind, t.Dir, &counter{}, true)
+	if err != nil {
+		return err
+	}
+	held := make([]claimant, t.Locks)
+	for i := range held {
+		if held[i], err = open(fmt.Sprint(t.Name, i)); err != nil {
+			return err
+		}
+	}
+	errs := make([]error, t.Locks)
+	var wg sync.WaitGroup
+	for i, c := range held {
+		wg.Go(func() {
+			if errs[i] = c.wait(ctx); errs[i] == nil {
+				say("held", monotonic(), i)
+			}
+		})
+	}
+	wg.Wait()
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	if _, err := in.ReadString('\n'); err != nil {
+		return err
+	}
+	client := redis.NewClient(&redis.Options{Addr: t.Dir})
+	accepted := 0
+	for i, c := range held {
+		object := fmt.Sprint(t.Name, i, "-object")
+		if c, ok := c.(*holdfast); ok {
+			done, err := fenced.Run(ctx, client, []string{object}, uint64(c.guard.Token()), t.Later).Int()
+			if err != nil {
+				return err
+			}
+			accepted += done
+			continue
+		}
+		if err := client.HSet(ctx, object, "by", t.Later).Err(); err != nil {
+			return err
+		}
+		accepted++
+	}
+	say("done", monotonic(), accepted)
+	return nil
+}
+
+// stale stops a holder until another process has its locks and has written. Then the first one continues and
+// writes, too. It counts the objects that the first one has overwritten.
+func stale(ctx context.Context, w io.Writer, address string) error {
+	const locks = 20
+	t := table{head: []string{"on Redis: the holder is stopped past its lease, and then writes", "late writes", "accepted", "damaged objects"}}
+	rows, errs := make([][]string, len(redisKinds())), make([]error, len(redisKinds()))
+	one := func(kind string) ([]string, error) {
+		client, name := redis.NewClient(&redis.Options{Addr: address}), "stale-"+rand.Text()
+		defer client.Close()
+		var pair [2]*worker
+		for i, by := range []string{"first", "second"} {
+			var err error
+			if pair[i], err = startWorker(task{Kind: kind, Dir: address, Name: name, Locks: locks, Later: by}); err != nil {
+				return nil, err
+			}
+			defer pair[i].kill()
+			if err := pair[i].begin(); err != nil {
+				return nil, err
+			}
+			for range locks { // the second one gets them when the leases have ended
+				if _, err := pair[i].next("held"); err != nil {
+					return nil, fmt.Errorf("%s: %w", kind, err)
+				}
+			}
+			if i == 0 {
+				if err := pair[0].cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+					return nil, err
+				}
+			}
+		}
+		var accepted int
+		for _, i := range []int{1, 0} {
+			if i == 0 {
+				if err := pair[0].cmd.Process.Signal(syscall.SIGCONT); err != nil {
+					return nil, err
+				}
+			}
+			if err := pair[i].begin(); err != nil {
+				return nil, err
+			}
+			done, err := pair[i].next("done")
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", kind, err)
+			}
+			accepted = done.N
+		}
+		damaged := 0
+		for i := range locks {
+			by, err := client.HGet(ctx, fmt.Sprint(name, i, "-object"), "by").Result()
+			if err != nil {
+				return nil, err
+			}
+			if by == "first" {
+				damaged++
+			}
+		}
+		return []string{kind, fmt.Sprint(locks), fmt.Sprint(accepted), fmt.Sprint(damaged)}, nil
+	}
+	var wg sync.WaitGroup
+	for i, kind := range redisKinds() {
+		wg.Go(func() { rows[i], errs[i] = one(kind) })
+	}
+	wg.Wait()
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	t.rows = slices.Clip(rows)
+	t.print(w)
+	return nil
+}

@@ -1,0 +1,135 @@
+package servers
+
+import (
+	"context"
+	"crypto/tls"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Redis is a Redis server for tests.
+type Redis struct {
+	*Restartable
+
+	tls *tls.Config
+}
+
+// NewRedis starts a server without data, which syncs each write to its log before it answers. The arguments
+// are further settings for its command line, such as "--appendonly", "no". When the test ends, the server
+// ends.
+func NewRedis(t testing.TB, args ...string) *Redis {
+	t.Helper()
+	r := newRedis(t.TempDir(), nil, args...)
+	started(t, r.Restartable)
+	return r
+}
+
+// NewRedisTLS is like NewRedis, for a server that accepts connections with TLS only. The directory has its
+// files server.crt, server.key and ca.crt.
+func NewRedisTLS(t testing.TB, dir string, client *tls.Config, args ...string) *Redis {
+	t.Helper()
+	r := newRedis(t.TempDir(), client, append(args, "--tls-cert-file", filepath.Join(dir, "server.crt"),
+		"--tls-key-file", filepath.Join(dir, "server.key"), "--tls-ca-cert-file", filepath.Join(dir, "ca.crt"), "--tls-auth-clients", "no")...)
+	started(t, r.Restartable)
+	return r
+}
+
+// StartRedis is like NewRedis, for programs that are not tests. The data is in a directory. The caller must
+// kill the server.
+func StartRedis(ctx context.Context, dir string, args ...string) (*Redis, error) {
+	r := newRedis(dir, nil, args...)
+	return r, r.Start(ctx)
+}
+
+func newRedis(dir string, secure *tls.Config, args ...string) *Redis {
+	r := &Redis{tls: secure}
+	r.Restartable = newRestartable("Redis", func(address string) (*exec.Cmd, error) {
+		bin, err := lookPath("redis-server")
+		if err != nil {
+			return nil, err
+		}
+		port := []string{"--port", portOf(address)}
+		if secure != nil {
+			port = []string{"--port", "0", "--tls-port", portOf(address)}
+		}
+		settings := append(port, "--bind", "127.0.0.1", "--dir", dir, "--save", "", "--appendonly", "yes", "--appendfsync", "always", "--daemonize", "no")
+		return exec.Command(bin, append(settings, args...)...), nil
+	}, func(ctx context.Context, address string) error { return ping(ctx, address, secure) })
+	return r
+}
+
+// Client returns a client of the server.
+func (r *Redis) Client(t testing.TB) *redis.Client {
+	t.Helper()
+	c := redis.NewClient(&redis.Options{Addr: r.Address(), TLSConfig: r.tls, MaxRetries: -1})
+	t.Cleanup(func() { c.Close() })
+	return c
+}
+
+// NewRedisCluster starts a cluster of servers, each of which has a part of the slots.
+func NewRedisCluster(t testing.TB, n int) []*Redis {
+	t.Helper()
+	var all []*Redis
+	var addresses []string
+	for range n {
+		// A fixed port would collide with other tests; the port of the bus must be below 65536, too.
+		r := NewRedis(t, "--cluster-enabled", "yes", "--cluster-port", freePort(t), "--cluster-node-timeout", "5000")
+		all, addresses = append(all, r), append(addresses, r.Address())
+	}
+	cli := get(t, "redis-cli", func(context.Context) (string, error) { return lookPath("redis-cli") })
+	args := append([]string{"--cluster", "create"}, addresses...)
+	cmd := exec.CommandContext(t.Context(), cli, append(args, "--cluster-yes")...)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("redis-cli --cluster create: %v\n%s", err, tail(out))
+	}
+	return all
+}
+
+// NewSentinel starts a sentinel that watches a server under the name "main". If the server does not answer for
+// a second, the sentinel makes a replica the primary server. It returns the address of the sentinel.
+func NewSentinel(t testing.TB, primary *Redis) string {
+	t.Helper()
+	host, port, err := net.SplitHostPort(primary.Address())
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "sentinel.conf") // the sentinel writes its state there
+	text := "sentinel monitor main " + host + " " + port + " 1\nsentinel down-after-milliseconds main 1000\nsentinel failover-timeout main 5000\n"
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r := newRestartable("Sentinel", func(address string) (*exec.Cmd, error) {
+		bin, err := lookPath("redis-server")
+		return exec.Command(bin, file, "--sentinel", "--port", portOf(address), "--bind", "127.0.0.1", "--daemonize", "no"), err
+	}, func(ctx context.Context, address string) error { return ping(ctx, address, nil) })
+	started(t, r)
+	return r.Address()
+}
+
+func ping(ctx context.Context, address string, secure *tls.Config) error {
+	c := redis.NewClient(&redis.Options{Addr: address, TLSConfig: secure, MaxRetries: -1, DialerRetries: 1})
+	defer c.Close()
+	err := c.Ping(ctx).Err()
+	if redis.HasErrorPrefix(err, "NOAUTH") {
+		return nil
+	}
+	return err
+}
+
+func freePort(t testing.TB) string {
+	t.Helper()
+	address, err := freeAddress()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, port, err := net.SplitHostPort(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return port
+}
