@@ -272,7 +272,7 @@ func infoOf(key string, attrs *storage.ObjectAttrs, c *call) (object.Info, error
 		Key:         key,
 		Version:     versionOf(attrs.Generation),
 		Size:        attrs.Size,
-		Modified:    attrs.Updated,
+		Modified:    attrs.Updated.Truncate(time.Second), // as Get tells it
 		Now:         c.now(),
 		ContentType: attrs.ContentType,
 		Headers: object.Headers{
@@ -321,7 +321,7 @@ func (b *Bucket) list(ctx context.Context, prefix, after, delimiter string) iter
 			for _, attrs := range page {
 				info := object.Info{Key: cmp.Or(attrs.Prefix, attrs.Name)}
 				if attrs.Prefix == "" {
-					info.Version, info.Size, info.Modified, info.Now = versionOf(attrs.Generation), attrs.Size, attrs.Updated, c.now()
+					info.Version, info.Size, info.Modified, info.Now = versionOf(attrs.Generation), attrs.Size, attrs.Updated.Truncate(time.Second), c.now()
 				}
 				// The service begins at After itself, and not every server knows how to begin there.
 				if (after == "" || info.Key > after) && strings.HasPrefix(info.Key, prefix) && !yield(info, nil) {
