@@ -31,6 +31,7 @@ aws:                . object internal/aws github.com/aws/
 items/dynamotable:  . object items internal/aws aws github.com/aws/
 compat/reservation: . object compat internal/aws aws github.com/aws/
 compat/s3verstore:  . internal/aws aws github.com/aws/
+gcp:                . object cloud.google.com/go/ google.golang.org/api
 cmd:                *
 
 # Never released.
@@ -271,6 +272,7 @@ func TestBuiltPackages(t *testing.T) {
 		{"compat/avisofile", `holdfast/((internal/)?aws|items)/|github.com/aws/`},
 		{"aws/s3store lease", `holdfast/(items|compat)/|service/dynamodb`},
 		{"aws/dynamostore lease", `holdfast/(items|compat)/|service/s3`},
+		{"gcp/gcsstore lease", `holdfast/((internal/)?aws|items|compat|cmd)/|github.com/aws/`},
 	} {
 		args := []string{"-deps"}
 		for pkg := range strings.FieldsSeq(c.packages) {

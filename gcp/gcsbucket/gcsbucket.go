@@ -203,19 +203,6 @@ func (b *Bucket) Traits() object.Traits {
 	return object.Traits{Name: "gs://" + b.name, ID: b.id, Trusted: b.trusted, UniqueVersions: true}
 }
 
-// Settings returns the settings of the bucket. It needs the permission storage.buckets.get.
-func (b *Bucket) Settings(ctx context.Context) (*storage.BucketAttrs, error) {
-	var attrs *storage.BucketAttrs
-	err := b.repeat(ctx, func() error {
-		_, err := b.do(ctx, b.o.Timeout, func(ctx context.Context) (err error) {
-			attrs, err = b.bucket.Attrs(ctx)
-			return err
-		})
-		return err
-	})
-	return attrs, b.opError("stat", "", noBucket(err))
-}
-
 // wrong returns an error with this text that matches store.ErrMisconfigured.
 func wrong(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", store.ErrMisconfigured, fmt.Sprintf(format, args...))

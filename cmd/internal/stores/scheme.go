@@ -63,6 +63,11 @@ settle_delay: the wait between a PUT and the listing that shows its outcome`,
 		parameters: "region, endpoint, profile, anonymous, fips, dualstack, timeout, unsafe: as for s3:",
 		TableForm:  "dynamodb://TABLE",
 	},
+	{
+		Name: "gs", Form: "gs://BUCKET/PREFIX", what: "a bucket in Google Cloud Storage",
+		parameters: "endpoint, anonymous, timeout, unsafe: as for s3:; user_project (which pays)",
+		ObjectForm: "gs://BUCKET/KEY",
+	},
 }
 
 // Driver opens the stores of one kind.
