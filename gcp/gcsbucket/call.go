@@ -38,6 +38,7 @@ const (
 // call watches one call of the library. Its error says what is known of the outcome.
 type call struct {
 	ctx    context.Context // of the caller
+	upload context.Context // of the request, if it has the body of an object
 	sent   atomic.Bool
 	secret atomic.Pointer[string]
 	answer atomic.Pointer[answer]
@@ -64,6 +65,10 @@ func (w watcher) RoundTrip(r *http.Request) (*http.Response, error) {
 	secret := r.Header.Get("Authorization")
 	c.secret.Store(&secret)
 	c.sent.Store(true)
+	if c.upload != nil && r.Body != nil {
+		r = r.Clone(r.Context())
+		r.Body = whole{r.Body, c.upload}
+	}
 	resp, err := w.inner.RoundTrip(r)
 	if err != nil {
 		return nil, err
@@ -87,6 +92,22 @@ func (w watcher) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, a.damaged
 	}
 	return resp, nil
+}
+
+// whole is the body of a request that ends with an error if its context has ended. The library closes a
+// multipart body properly even if the upload is given up, and some servers then make an object of the bytes
+// so far.
+type whole struct {
+	io.ReadCloser
+	ctx context.Context
+}
+
+func (w whole) Read(p []byte) (int, error) {
+	n, err := w.ReadCloser.Read(p)
+	if ended := context.Cause(w.ctx); ended != nil {
+		return 0, ended
+	}
+	return n, err
 }
 
 // errTimeout is the cause of the end of a request that took too long.
@@ -237,6 +258,9 @@ func (a *answer) parse() refusal {
 	default:
 		// A server for tests answers some requests with the text of the status.
 		r.genuine = a.header.Get("X-Guploader-Uploadid") != "" || r.text == http.StatusText(a.status) || r.text == ""
+		if strings.HasPrefix(r.text, "<") {
+			r.text = "a page in HTML"
+		}
 	}
 	r.text = oneLine(r.text)
 	return r

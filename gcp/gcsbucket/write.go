@@ -106,6 +106,7 @@ func (u *upload) send(ctx context.Context) (object.Info, error) {
 	limit := u.b.o.Timeout + time.Duration(len(u.first))*time.Second/minRate
 	ctx, cancel := context.WithCancelCause(context.WithValue(ctx, callKey{}, c))
 	defer cancel(nil)
+	c.upload = ctx
 	timer := time.AfterFunc(share(ctx, limit), func() { cancel(errTimeout) })
 	defer timer.Stop()
 
@@ -127,9 +128,9 @@ func (u *upload) send(ctx context.Context) (object.Info, error) {
 			timer.Stop() // the time of the caller's Read does not count
 			n, failed := u.rest.Read(buf)
 			if failed != nil && failed != io.EOF {
-				// The request ends before its body does, so the server makes no object.
-				_ = w.CloseWithError(failed)
+				// The request ends before its body does (see whole), so the server makes no object.
 				cancel(failed)
+				_ = w.CloseWithError(failed)
 				_ = w.Close()
 				return object.Info{}, store.MarkNotApplied(failed)
 			}
