@@ -355,6 +355,39 @@ func TestBrokenUpload(t *testing.T) {
 	}
 }
 
+// TestCanceledUpload: a put whose context ends waits for the Read in progress, and its request never looks
+// complete.
+func TestCanceledUpload(t *testing.T) {
+	for range 20 {
+		complete := make(chan bool, 1)
+		b := open(t, func(r *http.Request) (*http.Response, error) {
+			all, err := io.ReadAll(r.Body)
+			complete <- bytes.HasSuffix(bytes.TrimSpace(all), []byte("--"))
+			return nil, err
+		})
+		ctx, cancel := context.WithCancel(t.Context())
+		read := 0
+		body := readerFunc(func(p []byte) (int, error) {
+			if read += len(p); read > 9<<20 {
+				cancel()
+			}
+			clear(p)
+			return len(p), nil
+		})
+		_, err := b.Put(ctx, "k", body, &object.PutOptions{IfAbsent: true})
+		if !errors.Is(err, context.Canceled) || store.OutcomeOf(err) != store.Unknown {
+			t.Fatalf("%v (%v)", err, store.OutcomeOf(err))
+		}
+		if <-complete {
+			t.Fatal("the request was complete")
+		}
+	}
+}
+
+type readerFunc func(p []byte) (int, error)
+
+func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
+
 // serviceAccount writes the file of a service account whose tokens come from a server, and makes it the
 // credentials of this process.
 func serviceAccount(t *testing.T, tokens http.HandlerFunc) {
