@@ -272,7 +272,7 @@ func infoOf(key string, attrs *storage.ObjectAttrs, c *call) (object.Info, error
 		Key:         key,
 		Version:     versionOf(attrs.Generation),
 		Size:        attrs.Size,
-		Modified:    attrs.Updated.Truncate(time.Second), // as Get tells it
+		Modified:    attrs.Updated.Truncate(time.Second), // as Get returns it
 		Now:         c.now(),
 		ContentType: attrs.ContentType,
 		Headers: object.Headers{

@@ -80,7 +80,7 @@ var conditionalWrites = []write{
 }
 
 // TestLostReply: each conditional write once, through a proxy that loses its reply. The library repeats
-// the write, and reports a conflict with its own success, or that the object is gone. The bucket sends the
+// the write, and reports a conflict with its own success, or that the object does not exist. The bucket sends the
 // write once, and says that the outcome is unknown. The client of objects then finds out that its write was
 // applied.
 func TestLostReply(t *testing.T) {

@@ -26,8 +26,8 @@ const (
 )
 
 // GCS is fake-gcs-server, a server for tests that speaks the protocol of Google Cloud Storage. It ignores
-// most conditions: TestGCSBehaviour in proof/integration/gcs lists them. A corrected GCS is behind a proxy
-// that checks these conditions before it forwards a request. All other requests to change an object wait
+// most conditions: TestGCSBehaviour in proof/integration/gcs lists them. A corrected GCS has a proxy
+// in front, which checks these conditions before it forwards a request. All other requests to change an object wait
 // meanwhile, so a check and its change are one step.
 type GCS struct {
 	*Restartable
@@ -81,7 +81,7 @@ func (g *GCS) Address() string {
 }
 
 // Kill ends the server as kill -9 does. It waits for a change in progress: the server writes the body and
-// the metadata of an object in two steps, and after a kill in between the object is gone.
+// the metadata of an object in two steps, and after a kill in between the server cannot read the object.
 func (g *GCS) Kill() {
 	g.changes.Lock()
 	defer g.changes.Unlock()
