@@ -15,9 +15,9 @@
 // # One write a second
 //
 // The service accepts about one write a second for each object, and refuses further writes (status 429).
-// The Store waits and tries again, for some seconds. A lease renews every third of its TTL, so the
-// shortest TTL is [MinTTL]. A lock that changes hands twice a second, or a checkpoint that advances ten
-// times a second, is too fast for this store.
+// The Store waits and tries again, up to three seconds. Then the error matches [engine.ErrBusy], and
+// nothing was written. The shortest TTL of a lease is [MinTTL]. A lock that changes hands twice a second,
+// or a checkpoint that advances ten times a second, is too fast for this store.
 //
 // # Caches
 //
@@ -45,12 +45,14 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// MinTTL is the shortest useful TTL of a lease: its renewals are more than a second apart.
-const MinTTL = 4 * time.Second
+// MinTTL is the shortest useful TTL of a lease. A holder whose lock many programs want renews it several
+// times while the service refuses early writes.
+const MinTTL = 6 * time.Second
 
-// pause is the pause after the first refusal because of too many writes. The fifth try comes after at
-// most 5.5 seconds.
-const pause = 500 * time.Millisecond
+// pause bounds the random pause after the first refusal because of too many writes. The fifth try comes
+// after at most three seconds. The time counts against the lease: with 500 ms and a TTL of 4 s,
+// TestOneWriteASecond lost leases.
+const pause = 200 * time.Millisecond
 
 // Options are the options of [New].
 type Options struct {

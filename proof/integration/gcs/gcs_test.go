@@ -3,7 +3,6 @@ package gcs_test
 import (
 	"net/url"
 	"testing"
-	"time"
 
 	"github.com/holdfast-go/holdfast/gcp/gcsbucket"
 	"github.com/holdfast-go/holdfast/gcp/gcsstore"
@@ -39,7 +38,7 @@ func TestRegisters(t *testing.T) {
 				return st
 			}
 		},
-		TTL: 4 * time.Second,
+		TTL: gcsstore.MinTTL,
 	}.Run(t)
 }
 
