@@ -130,7 +130,6 @@ func (u *upload) send(ctx context.Context) (object.Info, error) {
 			if failed != nil && failed != io.EOF {
 				// The request ends before its body does (see whole), so the server makes no object.
 				cancel(failed)
-				_ = w.CloseWithError(failed)
 				_ = w.Close()
 				return object.Info{}, store.MarkNotApplied(failed)
 			}

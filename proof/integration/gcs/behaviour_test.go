@@ -116,7 +116,8 @@ var behaviours = []struct {
 		})
 	}},
 	{"equal bodies", "different generations", "different generations", func(r raw) string {
-		if r.must("k", "body") == r.must("k", "body") {
+		first := r.must("k", "body")
+		if r.must("k", "body") == first {
 			return "equal generations"
 		}
 		return "different generations"
