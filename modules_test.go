@@ -33,6 +33,7 @@ items/dynamotable:  . object items internal/aws aws github.com/aws/
 compat/reservation: . object compat internal/aws aws github.com/aws/
 compat/s3verstore:  . internal/aws aws github.com/aws/
 redis:              . github.com/redis/
+gcp:                . object cloud.google.com/go/ google.golang.org/api
 cmd:                *
 
 # Never released.
@@ -274,6 +275,7 @@ func TestBuiltPackages(t *testing.T) {
 		{"aws/s3store lease", `holdfast/(items|compat)/|service/dynamodb`},
 		{"aws/dynamostore lease", `holdfast/(items|compat)/|service/s3`},
 		{"redis/redisstore lease", `holdfast/((internal/)?aws|object|items|compat|cmd|store/sqlstore)(/|$)|github.com/aws/`},
+		{"gcp/gcsstore lease", `holdfast/((internal/)?aws|items|compat|cmd)/|github.com/aws/`},
 	} {
 		args := []string{"-deps"}
 		for pkg := range strings.FieldsSeq(c.packages) {

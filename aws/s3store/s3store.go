@@ -65,14 +65,11 @@ import (
 
 const (
 	// DefaultMaxClockSkew is the default of [Options].MaxClockSkew.
-	DefaultMaxClockSkew = 60 * time.Second
+	DefaultMaxClockSkew = bucketstore.DefaultMaxClockSkew
 
 	// MinTTL is the shortest useful TTL of a lease. Most requests take tens of milliseconds, but a
 	// few requests take a second.
 	MinTTL = 2 * time.Second
-
-	// granularity is that of Last-Modified and of Date.
-	granularity = time.Second
 )
 
 // Options are the options of [New].
@@ -127,8 +124,8 @@ var (
 func New(bucket *s3bucket.Bucket, prefix string, opts *Options) (*Store, error) {
 	o := *cmp.Or(opts, &Options{})
 	o.MaxClockSkew = cmp.Or(o.MaxClockSkew, DefaultMaxClockSkew)
-	if o.MaxClockSkew < time.Second {
-		return nil, fmt.Errorf("s3store: Options.MaxClockSkew is %v; it must be at least 1s", o.MaxClockSkew)
+	if err := bucketstore.CheckMaxClockSkew(o.MaxClockSkew); err != nil {
+		return nil, err
 	}
 	if prefix = strings.TrimSuffix(prefix, "/"); prefix != "" && bucket.ProbePrefix() == s3bucket.DefaultProbePrefix {
 		// Below the prefix there are rights to write.
@@ -310,17 +307,5 @@ func (s *Store) GetAge(ctx context.Context, key string) ([]byte, store.Version, 
 	if err != nil {
 		return nil, "", -1, err
 	}
-	return current.Value, current.Version(), s.age(current.Written, current.Now), nil
-}
-
-// age is how long the object has existed for certain; negative means not known.
-func (s *Store) age(written, now time.Time) time.Duration {
-	if now.IsZero() || written.IsZero() {
-		return -1
-	}
-	// Clocks that disagree by more than is taken off prove nothing.
-	if apart := time.Since(now).Abs(); apart > s.safety {
-		return -1
-	}
-	return max(now.Sub(written)-granularity-s.safety, -1)
+	return current.Value, current.Version(), bucketstore.AgeOf(current, s.safety), nil
 }

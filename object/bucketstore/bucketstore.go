@@ -35,6 +35,9 @@ type Options struct {
 	// MinTTL is the shortest lease that makes sense; see [store.Traits].
 	MinTTL time.Duration
 
+	// Pause bounds the random pause before a request is sent again; see [engine.Options].
+	Pause time.Duration
+
 	// Logger receives the outcomes of writes whose reply was lost, and the keys that the
 	// probe could not remove. Nil means no log.
 	Logger *slog.Logger
@@ -82,6 +85,7 @@ func New(b object.Bucket, prefix string, opts *Options) (*Store, error) {
 		Traits:              traits,
 		Trusted:             trusted,
 		Tags:                true,
+		Pause:               o.Pause,
 		OnConditionsIgnored: func(found engine.ConditionsIgnoredError) error { return o.refuse(name, found) },
 		Logger:              o.Logger,
 	})

@@ -75,11 +75,11 @@ require (
 	go.etcd.io/etcd/client/pkg/v3 v3.6.14 // indirect
 	go.uber.org/atomic v1.11.0 // indirect
 	go.uber.org/multierr v1.11.0 // indirect
-	golang.org/x/net v0.55.0 // indirect
+	golang.org/x/net v0.56.0 // indirect
 	golang.org/x/sync v0.22.0 // indirect
 	golang.org/x/text v0.41.0 // indirect
-	google.golang.org/genproto/googleapis/api v0.0.0-20260414002931-afd174a4e478 // indirect
-	google.golang.org/genproto/googleapis/rpc v0.0.0-20260414002931-afd174a4e478 // indirect
+	google.golang.org/genproto/googleapis/api v0.0.0-20260630182238-925bb5da69e7 // indirect
+	google.golang.org/genproto/googleapis/rpc v0.0.0-20260630182238-925bb5da69e7 // indirect
 	google.golang.org/protobuf v1.36.11 // indirect
 )
 
@@ -117,6 +117,8 @@ replace github.com/holdfast-go/holdfast/compat/reservation => ../../compat/reser
 replace github.com/holdfast-go/holdfast/compat/s3verstore => ../../compat/s3verstore
 
 replace github.com/holdfast-go/holdfast/examples => ../../examples
+
+replace github.com/holdfast-go/holdfast/gcp => ../../gcp
 
 replace github.com/holdfast-go/holdfast/internal/aws => ../../internal/aws
 

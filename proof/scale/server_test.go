@@ -62,8 +62,8 @@ var kinds = []kind{
 	},
 	{
 		name: "GCS", reads: 5000, writes: 1000, partition: whole, perKey: 1, latency: 50 * time.Millisecond,
-		readPrice: 0.4, writePrice: 5, definite: true,
-		options: engine.Options{Tags: true, ReadTries: engine.DefaultTries},
+		readPrice: 0.4, writePrice: 5, definite: true, readTries: 4,
+		options: engine.Options{Traits: store.Traits{MinTTL: 6 * time.Second}, Tags: true, Pause: 200 * time.Millisecond},
 	},
 	{
 		name: "PostgreSQL", reads: 20_000, writes: 2000, partition: whole, waits: true, latency: 2 * time.Millisecond,

@@ -22,6 +22,7 @@ func Drivers() stores.Drivers {
 		"s3":              s3Driver(),
 		s3verstore.Scheme: versionedDriver(),
 		"dynamodb":        dynamoDriver(),
+		"gs":              gcsDriver(),
 	}
 }
 

@@ -81,7 +81,7 @@ func TestSecretsInURLs(t *testing.T) {
 	t.Setenv("AWS_REGION", "us-east-1")
 	t.Setenv("AWS_EC2_METADATA_DISABLED", "true")
 	for _, form := range secretForms {
-		for _, scheme := range []string{"file", "s3", "s3+versioned", "dynamodb", "FILE", "http", "postgres", "mysql", "redis", "rediss", "sqlite", "flie", ""} {
+		for _, scheme := range []string{"file", "s3", "s3+versioned", "dynamodb", "gs", "FILE", "http", "postgres", "mysql", "redis", "rediss", "sqlite", "flie", ""} {
 			store := strings.ReplaceAll(form, "PASSWORD", password)
 			if scheme == "" {
 				store = strings.TrimPrefix(strings.TrimPrefix(strings.TrimPrefix(store, "SCHEME"), ":"), "//")
@@ -142,7 +142,7 @@ func TestSecretsInPartsOfURLs(t *testing.T) {
 	t.Setenv("AWS_EC2_METADATA_DISABLED", "true")
 	parameters := append([]string{
 		"table", "prefix", "network", "unsafe", "endpoint", "region", "profile", "anonymous", "fips", "dualstack", "path_style", "timeout",
-		"settle_delay", "put_lifetime", "sse", "sse_key", "acl", "checksums", "password", "passfile", "unknown",
+		"user_project", "settle_delay", "put_lifetime", "sse", "sse_key", "acl", "checksums", "password", "passfile", "unknown",
 	}, slices.Concat(allstores.PostgresParameters, allstores.MySQLParameters, redisstore.Parameters)...)
 	refused := func(raw string) {
 		t.Helper()
@@ -198,7 +198,7 @@ func TestSecretsInPartsOfURLs(t *testing.T) {
 // What is taken apart can be printed in every way: it holds no secret any more.
 func TestParsedStoreHoldsNoSecret(t *testing.T) {
 	a := &stores.Access{Drivers: allstores.Drivers()}
-	for _, raw := range []string{"file:/x?network=allow", "s3://b/p?endpoint=" + url.QueryEscape("http://localhost:9000"), "dynamodb://t/p?region=r", "s3+versioned://b"} {
+	for _, raw := range []string{"file:/x?network=allow", "s3://b/p?endpoint=" + url.QueryEscape("http://localhost:9000"), "dynamodb://t/p?region=r", "s3+versioned://b", "gs://b/p?user_project=p"} {
 		u, err := a.ParseStore(raw)
 		if err != nil || u.User != nil || u.Fragment != "" {
 			t.Errorf("%s: %v, %v", raw, u, err)

@@ -52,15 +52,17 @@ exclude each other only if both use the same store. To give all users the same s
 Parameters follow the URL, for example s3://locks/prod?region=eu-central-1.
 
 ` + stores.StoreParameters() + `
-Holdfast reads AWS credentials from the same places as the AWS command, and never from the URL.
+Holdfast reads the credentials of AWS and of Google Cloud from the same places as their commands,
+and never from the URL.
 "holdfast help object-urls" lists more parameters for objects and commit logs. "holdfast help
 permissions" lists the rights. "holdfast doctor" tests whether leases are safe on a store.`
 }
 
-const objectURLsTopic = `The URL of an object is the URL of its bucket and the key of the object: s3://BUCKET/KEY or
-file:DIR/KEY. DIR is a directory that is used as a bucket. The first put turns a new or empty
-directory into a bucket. If several directories of the path are buckets, DIR is the longest path. In
-file:DIR//KEY, two slashes mark the end of DIR. In a key write %25 for %, %3F for ? and %23 for #.
+const objectURLsTopic = `The URL of an object is the URL of its bucket and the key of the object: s3://BUCKET/KEY,
+gs://BUCKET/KEY or file:DIR/KEY. DIR is a directory that is used as a bucket. The first put turns a
+new or empty directory into a bucket. If several directories of the path are buckets, DIR is the
+longest path. In file:DIR//KEY, two slashes mark the end of DIR. In a key write %25 for %, %3F for ?
+and %23 for #.
 
 If an S3 server lacks a condition, these parameters name a replacement for it:
 
@@ -109,6 +111,7 @@ ACCOUNT by your names. The files are in the folder "policies" of the release and
   reserve=dynamodb://TABLE       aws/dynamodb-reservations.json
   item --table dynamodb://TABLE  aws/dynamodb-items.json
   init, item init                aws/dynamodb-init.json, in addition
+  gs://                          gcp/locks.yaml; for doctor also gcp/doctor.yaml
   postgres://                    postgres/grants.sql
   mysql://                       mysql/grants.sql
 

@@ -76,7 +76,7 @@ type Advice struct {
 type Report struct {
 	Schema     int      `json:"schema"`
 	Store      string   `json:"store"`
-	Kind       string   `json:"kind"` // file, s3, dynamodb, redis, or other
+	Kind       string   `json:"kind"` // file, s3, dynamodb, redis, gcs, or other
 	Verdict    Verdict  `json:"verdict"`
 	Safe       bool     `json:"safe"` // leases are safe; and reservations, if the target has a table of reservations
 	Summary    string   `json:"summary"`

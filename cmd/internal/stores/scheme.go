@@ -81,6 +81,11 @@ unsafe=maxmemory-policy: accept a risk (docs/stores.md)`,
 		Name: "rediss", Form: "rediss://HOST/DATABASE/PREFIX", what: "the same, by TLS",
 		parameters: "those of redis:, and cacert, cert, key: files of certificates",
 	},
+	{
+		Name: "gs", Form: "gs://BUCKET/PREFIX", what: "a bucket in Google Cloud Storage",
+		parameters: "endpoint, anonymous, timeout, unsafe: as for s3:; user_project (which pays)",
+		ObjectForm: "gs://BUCKET/KEY",
+	},
 }
 
 // Driver opens the stores of one kind.
