@@ -7,7 +7,8 @@
 //
 //   - [github.com/holdfast-go/holdfast/lease]: locks that expire and that their holder renews,
 //     with fencing tokens; sessions, readers and writers, semaphores, fair queues, elections, and
-//     jobs that run once in each period.
+//     jobs that run once in each period. [github.com/holdfast-go/holdfast/lease/trylock] has locks
+//     for stores that have only a try-lock.
 //   - Module [github.com/holdfast-go/holdfast/object]: conditional put, copy, rename and delete of
 //     objects of any size, and a log of numbered commits. The buckets are
 //     [github.com/holdfast-go/holdfast/object/dirbucket] (a directory), aws/s3bucket (S3) and
@@ -22,8 +23,8 @@
 //     package storetest.
 //
 // This module and module object need only the standard library. S3 and DynamoDB are in module aws,
-// the command is in module cmd, and formats of other programs (aviso, object_store) are in module
-// compat.
+// the command is in module cmd, and formats of other programs (aviso, object_store,
+// matrix-sdk-sqlite) are in module compat.
 //
 // # Which store
 //

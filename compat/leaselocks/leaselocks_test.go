@@ -26,7 +26,7 @@ type database struct {
 	opened int
 	closed int
 	row    []driver.Value // the answer to INSERT; nil for none
-	cancel func()         // called by INSERT, if it is not nil
+	cancel func()         // called when the answer to INSERT has been read, if it is not nil
 }
 
 func (d *database) Connect(context.Context) (driver.Conn, error) {
@@ -63,10 +63,8 @@ func (c conn) QueryContext(_ context.Context, text string, args []driver.NamedVa
 	c.d.texts = append(c.d.texts, text)
 	switch word := strings.Fields(text)[0]; {
 	case word == "INSERT":
-		if c.d.args = args; c.d.cancel != nil {
-			c.d.cancel()
-		}
-		return &rows{row: c.d.row}, c.d.fail[word]
+		c.d.args = args
+		return &rows{row: c.d.row, closed: c.d.cancel}, c.d.fail[word]
 	case strings.Contains(text, "synchronous"):
 		return &rows{row: []driver.Value{int64(2)}}, nil
 	case strings.Contains(text, "journal_mode"):
@@ -78,11 +76,18 @@ func (c conn) QueryContext(_ context.Context, text string, args []driver.NamedVa
 }
 
 type rows struct {
-	row []driver.Value
+	row    []driver.Value
+	closed func()
 }
 
 func (r *rows) Columns() []string { return []string{"column"} }
-func (r *rows) Close() error      { return nil }
+
+func (r *rows) Close() error {
+	if r.closed != nil {
+		r.closed()
+	}
+	return nil
+}
 
 func (r *rows) Next(to []driver.Value) error {
 	if r.row == nil {

@@ -50,7 +50,7 @@ func (l *ledger) acquired(n int, g *trylock.Guard) {
 // Handles compete on a store that fails, loses replies, hangs, and is late. No two trust their leases at the same
 // time, and the tokens rise. When the faults end, each handle gets the lock within the time of two leases.
 func TestSimulation(t *testing.T) {
-	seeds := 15
+	seeds := 6
 	if os.Getenv("HOLDFAST_TORTURE") != "" {
 		seeds = 3000
 	}
