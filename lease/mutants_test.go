@@ -656,6 +656,10 @@ func TestMutants(t *testing.T) {
 			"	return !ok || ",
 			"	return !ok || deadline.Before(time.Now()) || deadline.After(time.Now()) || ",
 			"TestQueueOfShortWaits"},
+		{"a waiter enters a queue in which its turn comes when its wait ends", "internal/membership/place.go",
+			"const spareTurns = 2\n",
+			"const spareTurns = 0\n",
+			"TestQueueOfShortWaits"},
 
 		{"a lock that is handed over need not survive a power cut", "internal/holding/entry.go",
 			"final == s && h.c.Space.Set.Traits.ReadsUnsynced {",

@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"sync"
 	"time"
 
@@ -67,6 +68,7 @@ func Do[T any](ctx context.Context, c *Calls, key string, f func() (T, error)) (
 		isLeft bool // guarded by c.mu, as is sending on done
 	)
 	go func() {
+		growStack()
 		r := result{err: errors.New("the store's call ended its goroutine (runtime.Goexit)")}
 		defer func() {
 			c.mu.Lock()
@@ -104,4 +106,13 @@ func Do[T any](ctx context.Context, c *Calls, key string, f func() (T, error)) (
 	}
 	c.left[key]++
 	return zero, store.MarkUnknown(fmt.Errorf("the call did not return when its context ended, and was abandoned: %w", context.Cause(ctx)))
+}
+
+// growStack makes room on the stack of a new goroutine for a call of a store. Otherwise the stack grows two
+// or three times during the call, and each time the runtime copies all frames.
+//
+//go:noinline
+func growStack() byte {
+	var room [6 << 10]byte
+	return room[len(os.Args)&1]
 }

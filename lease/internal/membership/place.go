@@ -204,6 +204,10 @@ func (p *Place) KeepsWaiting(r *lockrec.Record) bool {
 	return r.Slots > 0 && p.suited
 }
 
+// spareTurns is how many more turns than there are waiters must fit in before the deadline of a newcomer. A
+// waiter whose turn comes as its wait ends takes a turn from the others and does not use it.
+const spareTurns = 2
+
 // timedFor is how old the estimate of a waiter's turn must be, as a multiple of the time until that
 // turn, before a waiter enters the queue although its turn would come after its deadline. So few of
 // the members are waiters that try in vain.
@@ -216,7 +220,11 @@ func (p *Place) HasTurn(ctx context.Context, r *lockrec.Record) bool {
 	deadline, ok := ctx.Deadline()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return !ok || time.Duration(len(r.Queue))*p.turn < max(time.Until(deadline), time.Since(p.timedAt)/timedFor)
+	turns := len(r.Queue)
+	if turns > 0 {
+		turns += spareTurns
+	}
+	return !ok || time.Duration(turns)*p.turn < max(time.Until(deadline), time.Since(p.timedAt)/timedFor)
 }
 
 // Timed notes how fast the queue moves: the entry is now at that place; -1 means that it had its
