@@ -188,7 +188,7 @@ func (c *call) classify(err error) error {
 	switch status := a.status; {
 	case status == http.StatusNotModified:
 		return object.ErrNotChanged
-	case status >= 500 || status == http.StatusRequestTimeout:
+	case status >= 500 || status == http.StatusRequestTimeout || status == http.StatusTooManyRequests && !r.genuine:
 		return fmt.Errorf("%w: status %d: %s", store.ErrUnavailable, status, text)
 	case status >= 400 && !r.genuine:
 		return wrong("status %d, but another service sent the reply; check the address of the endpoint, and whether the endpoint needs http:// or https:// (%s)", status, text)

@@ -149,6 +149,9 @@ func TestErrors(t *testing.T) {
 		{"a conflict of another server", func() (*http.Response, error) {
 			return answer(412, "<html>no</html>", "Content-Type", "text/html"), nil
 		}, store.ErrMisconfigured, store.NotApplied, "another service"},
+		{"429 of another server", func() (*http.Response, error) {
+			return answer(429, "<html>too many</html>", "Content-Type", "text/html"), nil
+		}, store.ErrUnavailable, store.Unknown, "429"},
 		{"a cut connection", func() (*http.Response, error) { return applied(io.ErrUnexpectedEOF) }, store.ErrUnavailable, store.Unknown, "no answer"},
 		{"a cut answer", func() (*http.Response, error) {
 			resp := answer(200, "")
