@@ -65,18 +65,11 @@ func ParseURL(raw string) (*Config, error) {
 	c := &Config{Account: u.Host}
 	c.Container, c.Prefix, _ = strings.Cut(strings.TrimPrefix(u.Path, "/"), "/")
 	c.Prefix = strings.Trim(c.Prefix, "/")
-	switch {
-	case u.Scheme != "azblob":
+	if u.Scheme != "azblob" {
 		return nil, wrong("the URL of the store does not begin with azblob://")
-	case query.Has("sig"):
-		return nil, wrong("the URL of the store contains a SAS token; put the token into AZURE_STORAGE_SAS_TOKEN")
-	case !validAccount.MatchString(c.Account) || !validContainer.MatchString(c.Container):
-		return nil, wrong("the URL of the store is not of the form azblob://ACCOUNT/CONTAINER/PREFIX. An account has 3 to 24 lower-case letters and digits; a container has 3 to 63 lower-case letters, digits and single hyphens")
 	}
-	if c.Prefix != "" {
-		if err := cmp.Or(store.CheckKey(c.Prefix), checkKey(c.Prefix)); err != nil {
-			return nil, wrong("the prefix in the URL of the store: %v", err)
-		}
+	if query.Has("sig") {
+		return nil, wrong("the URL of the store contains a SAS token; put the token into AZURE_STORAGE_SAS_TOKEN")
 	}
 	for name, values := range query {
 		if len(values) > 1 {
@@ -84,6 +77,14 @@ func ParseURL(raw string) (*Config, error) {
 		}
 		if err := c.set(name, values[0]); err != nil {
 			return nil, err
+		}
+	}
+	if !validAccount.MatchString(c.Account) || !validContainer.MatchString(c.Container) {
+		return nil, wrong("the URL of the store is not of the form azblob://ACCOUNT/CONTAINER/PREFIX. An account has 3 to 24 lower-case letters and digits; a container has 3 to 63 lower-case letters, digits and single hyphens")
+	}
+	if c.Prefix != "" {
+		if err := cmp.Or(store.CheckKey(c.Prefix), checkKey(c.Prefix)); err != nil {
+			return nil, wrong("the prefix in the URL of the store: %v", err)
 		}
 	}
 	o := Options{Timeout: c.timeout}

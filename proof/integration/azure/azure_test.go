@@ -66,7 +66,9 @@ func open(t testing.TB, a *servers.Azurite, name, address string) store.Store {
 }
 
 // carried sends requests through a function of a suite.
-type carried struct{ carry func(request func() error) error }
+type carried struct {
+	carry func(request func() error) error
+}
 
 func (c carried) Do(r *http.Request) (answer *http.Response, err error) {
 	err = c.carry(func() error {

@@ -6,8 +6,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"sync"
 	"testing"
 
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/bloberror"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/service"
 )
 
@@ -25,8 +27,32 @@ const (
 )
 
 // Azurite is a server that speaks the protocol of Azure Blob Storage. It writes its data to the disk only
-// after a while, so a kill loses acknowledged writes.
-type Azurite struct{ *Restartable }
+// every five seconds, so a kill loses acknowledged writes, and new containers.
+type Azurite struct {
+	*Restartable
+
+	mu         sync.Mutex
+	containers []string
+}
+
+// Start starts the server, and creates the containers again that a kill has lost.
+func (a *Azurite) Start(ctx context.Context) error {
+	if err := a.Restartable.Start(ctx); err != nil {
+		return err
+	}
+	client, err := azuriteClient(a.Address())
+	if err != nil {
+		return err
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, name := range a.containers {
+		if _, err := client.CreateContainer(ctx, name, nil); err != nil && !bloberror.HasCode(err, bloberror.ContainerAlreadyExists) {
+			return err
+		}
+	}
+	return nil
+}
 
 // NewAzurite starts a server without data. When the test ends, it stops the server.
 func NewAzurite(t testing.TB) *Azurite {
@@ -51,7 +77,7 @@ func StartAzurite(ctx context.Context, dir string) (*Azurite, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &Azurite{newRestartable("azurite", func(address string) (*exec.Cmd, error) {
+	a := &Azurite{Restartable: newRestartable("azurite", func(address string) (*exec.Cmd, error) {
 		return exec.Command(node, filepath.Join(installed, "node_modules/azurite/dist/src/blob/main.js"),
 			"--blobHost", "127.0.0.1", "--blobPort", portOf(address), "--location", dir,
 			"--disableTelemetry", "--silent", "--skipApiVersionCheck"), nil
@@ -106,6 +132,9 @@ func (a *Azurite) NewContainer(t testing.TB) string {
 	if err != nil {
 		t.Fatalf("create a container: %v", err)
 	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.containers = append(a.containers, name)
 	return name
 }
 
