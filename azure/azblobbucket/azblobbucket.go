@@ -35,7 +35,7 @@ const (
 
 	maxBlocks    = 50_000
 	maxBlockSize = 4000 << 20
-	copyBlock    = 256 << 20 // of a copy, in bytes
+	minBlockSize = 64 << 10
 
 	// minRate is how fast the body of an upload is expected to go at least, in bytes a second.
 	minRate = 256 << 10
@@ -57,6 +57,10 @@ type Options struct {
 	// written with one request. BlockSize is from 64 KiB to 4,000 MiB; 0 means [DefaultBlockSize]. If a
 	// body would need more than 50,000 blocks, the blocks are larger.
 	BlockSize int64
+
+	// CopyBlockSize is the size of the blocks of a copy, in bytes. It is from 64 KiB to 4,000 MiB; 0 means 256
+	// MiB.
+	CopyBlockSize int64
 
 	// Parallel is the number of blocks that the Bucket sends, or the server copies, at the same time. A Put
 	// needs memory for Parallel blocks. Parallel is from 1 to 64; 0 means [DefaultParallel].
@@ -90,7 +94,6 @@ type Bucket struct {
 
 	// blocks: this view uploads everything in blocks. trying: this view tests the server.
 	blocks, trying bool
-	copyBlock      int64
 
 	found map[object.Ability]error // of the tests
 	mu    *sync.Mutex              // of found
@@ -122,7 +125,7 @@ func New(client *container.Client, opts *Options) (*Bucket, error) {
 	if strings.HasSuffix(account, "-secondary") {
 		return nil, fmt.Errorf("%w: %s is the secondary endpoint of an account: it shows old data; use the primary endpoint", store.ErrUnsafe, at.Host)
 	}
-	b := &Bucket{client: client, o: o, copyBlock: copyBlock, mu: new(sync.Mutex), slot: make(chan struct{}, 1), found: make(map[object.Ability]error)}
+	b := &Bucket{client: client, o: o, mu: new(sync.Mutex), slot: make(chan struct{}, 1), found: make(map[object.Ability]error)}
 	b.azure = at.Scheme == "https" && isAzure(at.Host)
 	b.name = "azblob://" + account + "/" + at.ContainerName
 	if !b.azure {
@@ -143,11 +146,11 @@ var azureHost = regexp.MustCompile(`^[a-z0-9]{3,24}(\.blob\.core\.(windows\.net|
 
 func isAzure(host string) bool { return azureHost.MatchString(strings.ToLower(host)) }
 
-// sasSecrets returns the secret part of a SAS token.
+// sasSecrets returns the secret part of a SAS token, as it is and as a URL has it.
 func sasSecrets(token string) []string {
 	q, _ := url.ParseQuery(strings.TrimPrefix(token, "?"))
 	if sig := q.Get("sig"); sig != "" {
-		return []string{sig}
+		return []string{url.QueryEscape(sig), sig}
 	}
 	return nil
 }
@@ -156,6 +159,7 @@ func sasSecrets(token string) []string {
 func (o *Options) check() error {
 	o.Timeout = cmp.Or(o.Timeout, DefaultTimeout)
 	o.BlockSize = cmp.Or(o.BlockSize, DefaultBlockSize)
+	o.CopyBlockSize = cmp.Or(o.CopyBlockSize, 256<<20)
 	o.Parallel = cmp.Or(o.Parallel, DefaultParallel)
 	o.ProbePrefix = cmp.Or(o.ProbePrefix, DefaultProbePrefix)
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
@@ -163,8 +167,8 @@ func (o *Options) check() error {
 	switch {
 	case o.Timeout < 100*time.Millisecond:
 		wrong = fmt.Sprintf("Timeout is %v; it must be at least 100ms", o.Timeout)
-	case o.BlockSize < 64<<10 || o.BlockSize > maxBlockSize:
-		wrong = fmt.Sprintf("BlockSize is %d; it must be from %d to %d", o.BlockSize, 64<<10, int64(maxBlockSize))
+	case min(o.BlockSize, o.CopyBlockSize) < minBlockSize || max(o.BlockSize, o.CopyBlockSize) > maxBlockSize:
+		wrong = fmt.Sprintf("BlockSize is %d, and CopyBlockSize is %d; they must be from %d to %d", o.BlockSize, o.CopyBlockSize, minBlockSize, int64(maxBlockSize))
 	case o.Parallel < 1 || o.Parallel > 64:
 		wrong = fmt.Sprintf("Parallel is %d; it must be from 1 to 64", o.Parallel)
 	}

@@ -77,7 +77,7 @@ func (u *upload) copyFrom(ctx context.Context, from object.Info) error {
 	if err != nil {
 		return err
 	}
-	size := max(u.b.copyBlock, (from.Size+maxBlocks-1)/maxBlocks)
+	size := max(u.b.o.CopyBlockSize, (from.Size+maxBlocks-1)/maxBlocks)
 	pool := workerpool.New(ctx, u.b.o.Parallel, 0)
 	defer pool.Close()
 	for at := int64(0); at < from.Size && pool.WaitRoom(0); at += size {

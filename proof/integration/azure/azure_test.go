@@ -2,22 +2,16 @@
 package azure_test
 
 import (
-	"fmt"
 	"net/http"
 	"os"
-	"strings"
-	"sync/atomic"
 	"testing"
 
-	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
-	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/container"
 
 	"github.com/holdfast-go/holdfast/azure/azblobbucket"
 	"github.com/holdfast-go/holdfast/azure/azblobstore"
 	"github.com/holdfast-go/holdfast/object"
 	"github.com/holdfast-go/holdfast/object/objecttest"
-	"github.com/holdfast-go/holdfast/proof/integration/faultproxy"
 	"github.com/holdfast-go/holdfast/proof/integration/registers"
 	"github.com/holdfast-go/holdfast/proof/integration/servers"
 	"github.com/holdfast-go/holdfast/store"
@@ -121,10 +115,3 @@ func TestBucket(t *testing.T) {
 		return b
 	}})
 }
-
-var _ = fmt.Sprint
-var _ atomic.Int64
-var _ = strings.Cut
-var _ policy.RetryOptions
-var _ azcore.ETag
-var _ faultproxy.Call
