@@ -18,9 +18,18 @@ import (
 	"github.com/holdfast-go/holdfast/store/storetest"
 )
 
+// set has the server that the tests share.
+var set servers.Set
+
 func TestMain(m *testing.M) {
 	os.Setenv("AZURE_STORAGE_KEY", servers.AzuriteKey)
-	os.Exit(m.Run())
+	os.Exit(set.Main(m))
+}
+
+// azurite returns the server that the tests share.
+func azurite(t testing.TB) *servers.Azurite {
+	t.Helper()
+	return set.Azurite(t)
 }
 
 // client returns a client of the SDK for a container. The client has the retries of the SDK, unless a function
@@ -100,7 +109,7 @@ func TestRegisters(t *testing.T) {
 // TestBucket: the suite of buckets on Azurite, also with all bodies in blocks.
 func TestBucket(t *testing.T) {
 	t.Parallel()
-	a := servers.NewAzurite(t)
+	a := azurite(t)
 	objecttest.Run(t, func(t *testing.T) object.Bucket {
 		b, _, err := azblobbucket.Open(t.Context(), a.URL(a.NewContainer(t), ""), &azblobbucket.Options{BlockSize: 256 << 10})
 		if err != nil {

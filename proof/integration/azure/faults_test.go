@@ -12,8 +12,8 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/streaming"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blob"
-	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blockblob"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/bloberror"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blockblob"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/container"
 
 	"github.com/holdfast-go/holdfast/azure/azblobbucket"
@@ -36,7 +36,7 @@ func openBucket(t testing.TB, url string, o *azblobbucket.Options) *azblobbucket
 // the SDK, the caller gets a conflict with its own write. The store reports success, and writes once.
 func TestDefaultRetriesReportOwnConflict(t *testing.T) {
 	t.Parallel()
-	a := servers.NewAzurite(t)
+	a := azurite(t)
 	name := a.NewContainer(t)
 	proxy := faultproxy.New(t, "http://"+a.Address())
 	address := strings.TrimPrefix(proxy.URL, "http://")
@@ -108,16 +108,17 @@ func TestDefaultRetriesReportOwnConflict(t *testing.T) {
 	if _, err := objects.Put(t.Context(), "large", bytes.NewReader(large), &object.WriteOptions{IfAbsent: true}); err != nil {
 		t.Errorf("a large object is created, and the reply to its commit is lost: %v", err)
 	}
-	if got, _, err := objects.ReadAll(t.Context(), "large", nil); err != nil || !bytes.Equal(got, large) {
+	if got, _, err := objects.ReadAll(t.Context(), "large", 1<<20, nil); err != nil || !bytes.Equal(got, large) {
 		t.Errorf("it has %d bytes, %v", len(got), err)
 	}
 }
 
-// TestUploadsShareBlocks: a write by another client removes the blocks of an upload in progress. With a condition, the
-// upload fails with a conflict; without, with ErrBusy. In both cases, it writes nothing.
+// TestUploadsShareBlocks: another upload that is committed removes the blocks of an upload in progress. With a condition,
+// the upload fails with a conflict; without, with ErrBusy. In both cases, it writes nothing. On Azurite, a small write
+// leaves the blocks; see TestBehaviour.
 func TestUploadsShareBlocks(t *testing.T) {
 	t.Parallel()
-	a := servers.NewAzurite(t)
+	a := azurite(t)
 	b := openBucket(t, a.URL(a.NewContainer(t), ""), &azblobbucket.Options{BlockSize: 64 << 10, AssumeAbilities: object.Abilities()})
 	for _, c := range []struct {
 		name        string
@@ -125,7 +126,7 @@ func TestUploadsShareBlocks(t *testing.T) {
 		large       bool // so is the other write
 		want        error
 	}{
-		{"small", false, false, object.ErrBusy}, {"large", false, true, object.ErrBusy},
+		{"large", false, true, object.ErrBusy},
 		{"small, conditional", true, false, store.ErrConflict}, {"large, conditional", true, true, store.ErrConflict},
 	} {
 		other := "other"
@@ -171,7 +172,7 @@ func (r *interrupted) Read(p []byte) (int, error) {
 // ends, also with an SAS token of the account key.
 func TestLargeCopy(t *testing.T) {
 	t.Parallel()
-	a := servers.NewAzurite(t)
+	a := azurite(t)
 	b := openBucket(t, a.URL(a.NewContainer(t), ""), &azblobbucket.Options{CopyBlockSize: 64 << 10, AssumeAbilities: object.Abilities()})
 	body := strings.Repeat("0123456789", 50_000)
 	from, err := b.Put(t.Context(), "from", strings.NewReader(body), &object.PutOptions{ContentType: "text/plain", Metadata: map[string]string{"a-b": "c"}})
@@ -201,7 +202,7 @@ func TestLargeCopy(t *testing.T) {
 
 // TestBadInput: what is wrong is said in one line, and matches its sentinel.
 func TestBadInput(t *testing.T) {
-	a := servers.NewAzurite(t)
+	a := azurite(t)
 	name := a.NewContainer(t)
 	const wrongKey = "d3JvbmdrZXl3cm9uZ2tleXdyb25na2V5"
 	for what, c := range map[string]struct {

@@ -67,7 +67,7 @@ func NewAzurite(t testing.TB) *Azurite {
 }
 
 // StartAzurite is like NewAzurite, for programs that are not tests. The caller must kill the server. The server
-// keeps its data in a directory.
+// keeps its data in a directory. If dir is empty, the data ends with the server.
 func StartAzurite(ctx context.Context, dir string) (*Azurite, error) {
 	node, err := lookPath("node")
 	if err != nil {
@@ -78,9 +78,14 @@ func StartAzurite(ctx context.Context, dir string) (*Azurite, error) {
 		return nil, err
 	}
 	a := &Azurite{Restartable: newRestartable("azurite", func(address string) (*exec.Cmd, error) {
-		return exec.Command(node, filepath.Join(installed, "node_modules/azurite/dist/src/blob/main.js"),
-			"--blobHost", "127.0.0.1", "--blobPort", portOf(address), "--location", dir,
-			"--disableTelemetry", "--silent", "--skipApiVersionCheck"), nil
+		data := []string{"--location", dir}
+		if dir == "" {
+			data = []string{"--inMemoryPersistence"}
+		}
+		return exec.Command(node, append([]string{
+			filepath.Join(installed, "node_modules/azurite/dist/src/blob/main.js"), "--blobHost", "127.0.0.1", "--blobPort", portOf(address),
+			"--disableTelemetry", "--silent", "--skipApiVersionCheck",
+		}, data...)...), nil
 	}, func(ctx context.Context, address string) error {
 		client, err := azuriteClient(address)
 		if err == nil {
