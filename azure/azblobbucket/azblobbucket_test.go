@@ -158,7 +158,7 @@ func TestHangingServer(t *testing.T) {
 }
 
 // TestLostCommit: the commit of an upload in blocks whose reply was lost. With a condition it is not sent again.
-// Without a condition it is, and if the blocks have gone meanwhile, the outcome remains unknown.
+// Without a condition it is. If the service no longer has the blocks, the outcome remains unknown.
 func TestLostCommit(t *testing.T) {
 	for _, conditional := range []bool{true, false} {
 		commits := 0

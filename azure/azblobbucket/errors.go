@@ -202,10 +202,10 @@ func (b *Bucket) unanswered(ctx context.Context, err error) error {
 		return b.fail(store.ErrMisconfigured, store.NotApplied, "the endpoint does not use TLS; it may need http:// in place of https://")
 	case errors.As(err, &verified) || errors.As(err, &unknown):
 		return b.fail(store.ErrMisconfigured, store.NotApplied, "the certificate of the endpoint is not trusted: %s", text)
-	case errors.As(err, &refused):
-		return b.fail(store.ErrCredentials, store.NotApplied, "no token: %s", text)
 	case strings.HasPrefix(text, "DefaultAzureCredential"):
 		return b.fail(store.ErrMisconfigured, store.NotApplied, "no Azure credentials: set AZURE_STORAGE_KEY, AZURE_STORAGE_SAS_TOKEN or AZURE_STORAGE_CONNECTION_STRING, call az login, or give the machine an identity (%s)", text)
+	case errors.As(err, &refused):
+		return b.fail(store.ErrCredentials, store.NotApplied, "no token: %s", text)
 	case errors.As(err, &dns) || errors.As(err, &dial) && dial.Op == "dial":
 		return b.fail(store.ErrUnavailable, store.NotApplied, "cannot connect: %s", text)
 	case errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled):

@@ -60,9 +60,10 @@ permissions" lists the rights. "holdfast doctor" tests whether leases are safe o
 }
 
 const objectURLsTopic = `The URL of an object is the URL of its bucket and the key of the object: s3://BUCKET/KEY,
-azblob://ACCOUNT/CONTAINER/KEY or file:DIR/KEY. DIR is a directory that is used as a bucket. The first put turns a new or empty
-directory into a bucket. If several directories of the path are buckets, DIR is the longest path. In
-file:DIR//KEY, two slashes mark the end of DIR. In a key write %25 for %, %3F for ? and %23 for #.
+azblob://ACCOUNT/CONTAINER/KEY or file:DIR/KEY. DIR is a directory that is used as a bucket. The
+first put turns a new or empty directory into a bucket. If several directories of the path are
+buckets, DIR is the longest path. In file:DIR//KEY, two slashes mark the end of DIR. In a key write
+%25 for %, %3F for ? and %23 for #.
 
 If an S3 server lacks a condition, these parameters name a replacement for it:
 

@@ -25,7 +25,7 @@ type raw struct {
 	c *container.Client
 }
 
-// answer is what became of a request: "ok", or the status and the code.
+// answer is the result of a request: "ok", or the status and the code.
 func answer(err error) string {
 	var failed *azcore.ResponseError
 	switch {
