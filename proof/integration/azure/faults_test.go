@@ -4,7 +4,10 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -227,4 +230,62 @@ func TestBadInput(t *testing.T) {
 			t.Log(err)
 		})
 	}
+}
+
+// TestObjectsThroughFaults: four writers count in an object while the proxy drops requests and loses replies. No
+// increment is lost or applied twice. Then the object is renamed.
+func TestObjectsThroughFaults(t *testing.T) {
+	t.Parallel()
+	a := azurite(t)
+	name := a.NewContainer(t)
+	proxy := faultproxy.New(t, "http://"+a.Address())
+	url := a.URL(name, strings.TrimPrefix(proxy.URL, "http://"))
+	abilities := &azblobbucket.Options{AssumeAbilities: object.Abilities()}
+	const writers, each = 4, 25
+	var applied, unknown atomic.Int64
+	var wg sync.WaitGroup
+	proxy.Inject(faultproxy.Random(1, 0.1, nil, faultproxy.Lose(), faultproxy.Drop(), faultproxy.LoseByReset()))
+	for range writers {
+		c, err := object.New(openBucket(t, url, abilities), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		wg.Go(func() {
+			for done := 0; done < each && t.Context().Err() == nil; {
+				_, err := c.Update(t.Context(), "counter", func(body []byte, _ object.Info) ([]byte, error) {
+					n, _ := strconv.Atoi(string(body))
+					return []byte(strconv.Itoa(n + 1)), nil
+				}, nil)
+				switch {
+				case err == nil:
+					applied.Add(1)
+					done++
+				case store.OutcomeOf(err) == store.Unknown:
+					unknown.Add(1)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	faults := proxy.Count(func(c *faultproxy.Call) bool { return c.Fault != "" })
+	proxy.Heal()
+	c, err := object.New(openBucket(t, url, abilities), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, _, err := c.ReadAll(t.Context(), "counter", 100, nil)
+	n, _ := strconv.ParseInt(string(got), 10, 64)
+	if err != nil || n < applied.Load() || n > applied.Load()+unknown.Load() || applied.Load() != writers*each || faults < 20 {
+		t.Errorf("the object counts %q (%v) after %d increments that were applied and %d of unknown outcome, and %d faults", got, err, applied.Load(), unknown.Load(), faults)
+	}
+	if _, err := c.Rename(t.Context(), "counter", "renamed", &object.WriteOptions{IfAbsent: true}); err != nil {
+		t.Errorf("rename: %v", err)
+	}
+	if moved, _, err := c.ReadAll(t.Context(), "renamed", 100, nil); err != nil || string(moved) != string(got) {
+		t.Errorf("renamed: %q, %v", moved, err)
+	}
+	if _, err := c.Stat(t.Context(), "counter"); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("the source of the rename: %v", err)
+	}
+	t.Logf("%d faults, %d outcomes unknown", faults, unknown.Load())
 }
