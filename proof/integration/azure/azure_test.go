@@ -4,6 +4,9 @@ package azure_test
 import (
 	"net/http"
 	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/container"
@@ -123,4 +126,45 @@ func TestBucket(t *testing.T) {
 		}
 		return b
 	}})
+}
+
+// TestCommand: the command creates a container, runs a job under a lock, examines the store, and writes objects under
+// conditions.
+func TestCommand(t *testing.T) {
+	t.Parallel()
+	a := azurite(t)
+	dir := t.TempDir()
+	build := exec.CommandContext(t.Context(), "go", "build", "-ldflags", "-X github.com/holdfast-go/holdfast/cmd/internal/stores.RootState="+filepath.Join(dir, "root"), "-o", dir+"/", "github.com/holdfast-go/holdfast/cmd/...")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	body := filepath.Join(dir, "body")
+	if err := os.WriteFile(body, []byte("the body"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	at := func(path string) string { return a.URL(servers.Unique("new")+"/"+path, "") }
+	container, query, _ := strings.Cut(at(""), "?")
+	run := func(want int, contains string, args ...string) {
+		t.Helper()
+		cmd := exec.CommandContext(t.Context(), filepath.Join(dir, "holdfast"), args...)
+		cmd.Env = append(append(os.Environ(), "HOME="+dir, "XDG_STATE_HOME="), a.Env()...)
+		out, _ := cmd.CombinedOutput()
+		if got := cmd.ProcessState.ExitCode(); got != want || !strings.Contains(string(out), contains) || strings.Contains(string(out), servers.AzuriteKey) {
+			t.Errorf("%q: status %d, want %d and %q: %s", args, got, want, contains, out)
+		}
+	}
+	store := container + "app?" + query
+	object := func(key string) string { return container + key + "?" + query }
+	run(78, "holdfast init creates it", "--store", store, "ls")
+	run(0, "can be used", "--store", store, "init")
+	run(0, "can be used", "--store", store, "init")
+	run(0, "hello", "--store", store, "run", "job", "--", "echo", "hello")
+	run(0, "job", "--store", store, "ls", "--all")
+	run(0, "leases are safe on this store", "--store", store, "doctor")
+	run(0, "", "put", body, object("data/x"), "--if-absent")
+	run(73, "already exists", "put", body, object("data/x"), "--if-absent")
+	run(0, "", "object", "mv", object("data/x"), object("data/y"), "--if-absent")
+	run(0, "data/y", "object", "ls", object("data/"))
+	run(0, "the body", "get", object("data/y"), "-")
+	run(0, "", "object", "rm", object("data/y"))
 }
