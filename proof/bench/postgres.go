@@ -181,7 +181,7 @@ func postgres(ctx context.Context, w io.Writer, server *servers.Postgres, r *run
 		}
 	}
 	r.later(func(w io.Writer) error { return waiting(ctx, w, on, subjects, r) })
-	r.later(func(w io.Writer) error { return deadOnPostgres(w, url) })
+	r.later(func(w io.Writer) error { return deadOn(w, "PostgreSQL", postgresKinds(), url) })
 	return nil
 }
 
@@ -205,11 +205,10 @@ func rawPostgres(ctx context.Context, url string) (func(context.Context) error, 
 	}, err
 }
 
-// deadOnPostgres kills a process that holds locks for which another process waits, and
+// deadOn kills a process that holds locks for which another process waits, and
 // measures when that one has them, with the default settings of each library.
-func deadOnPostgres(w io.Writer, url string) error {
-	t := table{head: []string{"on PostgreSQL: takeover after kill -9, default settings", "median", "least", "most"}}
-	kinds := postgresKinds()
+func deadOn(w io.Writer, server string, kinds []string, url string) error {
+	t := table{head: []string{"on " + server + ": takeover after kill -9, default settings", "median", "least", "most"}}
 	rows := make([][]string, len(kinds))
 	errs := make([]error, len(kinds))
 	var wg sync.WaitGroup
