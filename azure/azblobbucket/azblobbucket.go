@@ -80,17 +80,19 @@ type Options struct {
 	// Logger receives the results of the tests of conditions. Nil means no log.
 	Logger *slog.Logger
 
-	secrets []string // that no error may show
+	secrets []string                       // that no error may show
+	key     *container.SharedKeyCredential // of the client; can be nil
 }
 
 // Bucket is a container. Any number of goroutines may use it, and it needs no Close. Calls that
 // transfer blocks start goroutines and wait for them.
 type Bucket struct {
-	client *container.Client
-	name   string // for people
-	id     string
-	azure  bool // the server is Azure itself
-	o      Options
+	client    *container.Client
+	container string // its name
+	name      string // of the bucket, for people
+	id        string
+	azure     bool // the server is Azure itself
+	o         Options
 
 	// blocks: this view uploads everything in blocks. trying: this view tests the server.
 	blocks, trying bool
@@ -114,25 +116,32 @@ func New(client *container.Client, opts *Options) (*Bucket, error) {
 	if err := o.check(); err != nil {
 		return nil, err
 	}
-	at, err := blob.ParseURL(client.URL())
-	if err != nil || at.ContainerName == "" || at.BlobName != "" {
+	at, err := url.Parse(client.URL())
+	if err != nil {
+		return nil, fmt.Errorf("azblobbucket: %w: the client's URL is not valid", object.ErrInvalid)
+	}
+	// The account is the first part of the host, or of the path.
+	path := strings.Split(strings.Trim(at.Path, "/"), "/")
+	account, _, _ := strings.Cut(at.Host, ".")
+	if len(path) == 2 {
+		account = path[0]
+	}
+	name := path[len(path)-1]
+	if len(path) > 2 || name == "" {
 		return nil, fmt.Errorf("azblobbucket: %w: the client's URL does not name a container", object.ErrInvalid)
 	}
-	account := at.IPEndpointStyleInfo.AccountName
-	if account == "" {
-		account, _, _ = strings.Cut(at.Host, ".")
-	}
-	if strings.HasSuffix(account, "-secondary") {
-		return nil, fmt.Errorf("%w: %s is the secondary endpoint of an account: it shows old data; use the primary endpoint", store.ErrUnsafe, at.Host)
+	host := strings.ToLower(strings.TrimSuffix(at.Host, map[string]string{"https": ":443", "http": ":80"}[at.Scheme]))
+	if first, _, _ := strings.Cut(host, "."); strings.HasSuffix(first, "-secondary") {
+		return nil, fmt.Errorf("%w: %s is the secondary endpoint of an account: it shows old data; use the primary endpoint", store.ErrUnsafe, host)
 	}
 	b := &Bucket{client: client, o: o, mu: new(sync.Mutex), slot: make(chan struct{}, 1), found: make(map[object.Ability]error)}
-	b.azure = at.Scheme == "https" && isAzure(at.Host)
-	b.name = "azblob://" + account + "/" + at.ContainerName
+	b.azure = at.Scheme == "https" && len(path) == 1 && azureHost.MatchString(host)
+	b.container, b.name = name, "azblob://"+account+"/"+name
 	if !b.azure {
-		b.name += " at " + at.Host
+		b.name += " at " + host
 	}
-	b.id = "azblob:" + strings.ToLower(at.Host) + "/" + at.IPEndpointStyleInfo.AccountName + "/" + at.ContainerName
-	b.o.secrets = append(slices.Clone(o.secrets), sasSecrets(at.SAS.Encode())...)
+	b.id = "azblob:" + host + "/" + strings.Join(path, "/")
+	b.o.secrets = append(slices.Clone(o.secrets), sasSecrets(at.RawQuery)...)
 	for _, a := range object.Abilities() {
 		if b.azure || a == object.PlainCopy || slices.Contains(o.AssumeAbilities, a) {
 			b.found[a] = nil
@@ -142,9 +151,7 @@ func New(client *container.Client, opts *Options) (*Bucket, error) {
 }
 
 // azureHost matches the hosts of Blob Storage in all clouds of Azure, with and without a DNS zone.
-var azureHost = regexp.MustCompile(`^[a-z0-9]{3,24}(\.blob\.core\.(windows\.net|chinacloudapi\.cn|usgovcloudapi\.net|cloudapi\.de)|\.z[0-9]{1,2}\.blob\.storage\.azure\.net)(:443)?$`)
-
-func isAzure(host string) bool { return azureHost.MatchString(strings.ToLower(host)) }
+var azureHost = regexp.MustCompile(`^[a-z0-9]{3,24}(\.blob\.core\.(windows\.net|chinacloudapi\.cn|usgovcloudapi\.net|cloudapi\.de)|\.z[0-9]{1,2}\.blob\.storage\.azure\.net)$`)
 
 // sasSecrets returns the secret part of a SAS token, as it is and as a URL has it.
 func sasSecrets(token string) []string {

@@ -283,7 +283,9 @@ func TestTrust(t *testing.T) {
 		"http://account.blob.core.windows.net/box":          false,
 		"https://account.blob.core.windows.net.example/box": false,
 		"https://account.blob.core.windows.net:8443/box":    false,
+		"https://account.blob.core.windows.net:443/box":     true,
 		"http://127.0.0.1:10000/account/box":                false,
+		"http://azurite:10000/account/box":                  false,
 		"https://blobs.example/box":                         false,
 	} {
 		c, err := container.NewClientWithNoCredential(url, nil)

@@ -121,9 +121,19 @@ func (b *Bucket) sourceURL(ctx context.Context, key string) (url string, token *
 		bearer := "Bearer " + t.Token
 		return from.URL(), &bearer, nil
 	}
-	signed, err := from.GetSASURL(sas.BlobPermissions{Read: true}, time.Now().Add(sourceLifetime), nil)
-	if err != nil {
-		return from.URL(), nil, nil // it has its own SAS token, or is public
+	expiry, may := time.Now().Add(sourceLifetime), sas.BlobPermissions{Read: true}
+	if b.o.key == nil {
+		if url, err = from.GetSASURL(may, expiry, nil); err != nil {
+			url = from.URL() // it has its own SAS token, or is public
+		}
+		return url, nil, nil
 	}
-	return signed, nil, nil
+	// The SDK would look for the name of the container in the wrong place, if the account is in the path.
+	signed, err := sas.BlobSignatureValues{
+		ContainerName: b.container, BlobName: key, Permissions: may.String(), ExpiryTime: expiry.UTC(),
+	}.SignWithSharedKey(b.o.key)
+	if err != nil {
+		return "", nil, b.fail(store.ErrMisconfigured, store.NotApplied, "the source of the copy cannot be signed")
+	}
+	return from.URL() + "?" + signed.Encode(), nil, nil
 }

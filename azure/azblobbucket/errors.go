@@ -204,6 +204,8 @@ func (b *Bucket) unanswered(ctx context.Context, err error) error {
 		return b.fail(store.ErrMisconfigured, store.NotApplied, "the certificate of the endpoint is not trusted: %s", text)
 	case strings.HasPrefix(text, "DefaultAzureCredential"):
 		return b.fail(store.ErrMisconfigured, store.NotApplied, "no Azure credentials: set AZURE_STORAGE_KEY, AZURE_STORAGE_SAS_TOKEN or AZURE_STORAGE_CONNECTION_STRING, call az login, or give the machine an identity (%s)", text)
+	case errors.As(err, &refused) && (refused.RawResponse == nil || refused.RawResponse.StatusCode >= 500 || refused.RawResponse.StatusCode == http.StatusTooManyRequests):
+		return b.fail(store.ErrUnavailable, store.NotApplied, "no token: the service that gives tokens did not answer")
 	case errors.As(err, &refused):
 		return b.fail(store.ErrCredentials, store.NotApplied, "no token: %s", text)
 	case errors.As(err, &dns) || errors.As(err, &dial) && dial.Op == "dial":

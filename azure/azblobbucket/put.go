@@ -174,7 +174,7 @@ func (u *upload) send(ctx context.Context, block []byte, body io.Reader, size in
 		if end || !pool.WaitRoom(0) {
 			break
 		}
-		block, err = readBlock(body, 0, size)
+		block, err = readBlock(body, size, size)
 		if end = err == io.EOF; end {
 			err = nil
 		}

@@ -220,7 +220,7 @@ func (c *Config) Client(opts *Options) (*container.Client, *Options, error) {
 			return nil, nil, wrong("the key of the account is not Base64")
 		}
 		raw, _ := base64.StdEncoding.DecodeString(s.key)
-		o.secrets = []string{s.key, string(raw)}
+		o.secrets, o.key = []string{s.key, string(raw)}, key
 		client, err = container.NewClientWithSharedKeyCredential(at.String(), key, with)
 		if err != nil {
 			return nil, nil, wrong("the URL of the container is not valid")
