@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"net/url"
 	"strconv"
 	"strings"
 	"sync"
@@ -18,6 +19,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/bloberror"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blockblob"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/container"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/sas"
 
 	"github.com/holdfast-go/holdfast/azure/azblobbucket"
 	"github.com/holdfast-go/holdfast/object"
@@ -289,4 +291,53 @@ func TestObjectsThroughFaults(t *testing.T) {
 		t.Errorf("the source of the rename: %v", err)
 	}
 	t.Logf("%d faults, %d outcomes unknown", faults, unknown.Load())
+}
+
+// TestCredentials: a SAS token and a connection string give access, also to copies. A token that only allows to read is
+// refused by one line without the token.
+func TestCredentials(t *testing.T) {
+	a := azurite(t)
+	name := a.NewContainer(t)
+	token := func(may sas.ContainerPermissions) string {
+		url, err := client(t, name, a.Address()).GetSASURL(may, time.Now().Add(time.Hour), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, token, _ := strings.Cut(url, "?")
+		return token
+	}
+	all := token(sas.ContainerPermissions{Read: true, Add: true, Create: true, Write: true, Delete: true, List: true})
+	read := token(sas.ContainerPermissions{Read: true, List: true})
+	bare := "azblob://" + servers.AzuriteAccount + "/" + name
+	endpoint := "http://" + a.Address() + "/" + servers.AzuriteAccount
+	for _, c := range []struct {
+		what, url, variable, value string
+		want                       error // of a put
+	}{
+		{"token", a.URL(name, ""), "AZURE_STORAGE_SAS_TOKEN", all, nil},
+		{"token with ?", a.URL(name, ""), "AZURE_STORAGE_SAS_TOKEN", "?" + all, nil},
+		{"connection string", bare, "AZURE_STORAGE_CONNECTION_STRING", "AccountName=" + servers.AzuriteAccount + ";AccountKey=" + servers.AzuriteKey + ";BlobEndpoint=" + endpoint, nil},
+		{"token to read", a.URL(name, ""), "AZURE_STORAGE_SAS_TOKEN", read, store.ErrDenied},
+	} {
+		t.Run(c.what, func(t *testing.T) {
+			t.Setenv("AZURE_STORAGE_KEY", "")
+			t.Setenv(c.variable, c.value)
+			b := openBucket(t, c.url, &azblobbucket.Options{AssumeAbilities: object.Abilities()})
+			info, err := b.Put(t.Context(), "k", strings.NewReader("x"), nil)
+			if !errors.Is(err, c.want) {
+				t.Fatalf("put: %v, want %v", err, c.want)
+			}
+			if err != nil {
+				if sig, _ := url.ParseQuery(c.value); strings.Contains(err.Error(), sig.Get("sig")) || strings.Contains(err.Error(), url.QueryEscape(sig.Get("sig"))) {
+					t.Errorf("the error shows the token: %v", err)
+				}
+				t.Log(err)
+				return
+			}
+			_, err = b.Copy(t.Context(), "k", "copy", &object.CopyOptions{SourceIfMatch: info.Version})
+			if err := errors.Join(err, b.Delete(t.Context(), "copy", nil), b.Delete(t.Context(), "k", &object.DeleteOptions{IfMatch: info.Version})); err != nil {
+				t.Error(err)
+			}
+		})
+	}
 }
