@@ -29,6 +29,7 @@ items:              . store/sqlstore object
 compat:             . lease/trylock object
 internal/aws:       . github.com/aws/
 aws:                . object internal/aws github.com/aws/
+azure:              . object github.com/Azure/
 items/dynamotable:  . object items internal/aws aws github.com/aws/
 compat/reservation: . object compat internal/aws aws github.com/aws/
 compat/s3verstore:  . internal/aws aws github.com/aws/

@@ -32,6 +32,11 @@ type Options struct {
 	// programs can hold the same lock.
 	Unsafe []object.Ability
 
+	// EscapeFinalDots is for a bucket that removes a dot at the end of a segment of a key. The names of
+	// objects then have !2E in place of such a dot. All programs that use the same registers must set it
+	// alike.
+	EscapeFinalDots bool
+
 	// MinTTL is the shortest lease that makes sense; see [store.Traits].
 	MinTTL time.Duration
 
@@ -76,7 +81,7 @@ func New(b object.Bucket, prefix string, opts *Options) (*Store, error) {
 		name = strings.TrimSuffix(of.Name+"/"+prefix, "/")
 	}
 	trusted := of.Trusted || o.Trusted
-	d := driver{b, prefix}
+	d := driver{b, prefix, o.EscapeFinalDots}
 	traits := store.Traits{Name: name, Local: of.Local, Trusted: trusted, MinTTL: o.MinTTL}
 	if of.ID != "" {
 		traits.ID, traits.Prefix = "bucketstore:"+of.ID, prefix
@@ -105,6 +110,8 @@ func (s *Store) ObjectKey(key string) string { return s.d.objectKey(key) }
 type driver struct {
 	bucket object.Bucket
 	prefix string // ends with a slash unless it is empty
+
+	escapeFinalDots bool
 }
 
 // Read implements [engine.Driver].
@@ -201,7 +208,7 @@ func (d driver) dir(prefix string) string {
 	if prefix == "" {
 		return d.prefix
 	}
-	return d.prefix + encodeDirs(prefix) + "/"
+	return d.prefix + d.encodeDirs(prefix) + "/"
 }
 
 // registers calls show for each register below prefix in these directories, and yields the
@@ -219,7 +226,7 @@ func registers[T any](ctx context.Context, d driver, prefix string, dirs []strin
 					yield(none, bare(err))
 					return
 				}
-				key, ok := decodeKey(strings.TrimPrefix(info.Key, d.prefix))
+				key, ok := d.decodeKey(strings.TrimPrefix(info.Key, d.prefix))
 				if !ok || !strings.HasPrefix(key, below) {
 					continue
 				}

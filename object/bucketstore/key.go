@@ -24,7 +24,7 @@ const (
 
 // objectKey returns the key of the object that holds the register key.
 func (d driver) objectKey(key string) string {
-	encoded := encodeKey(key)
+	encoded := d.encodeKey(key)
 	// The bound does not depend on the prefix, so that registers can be copied from
 	// one prefix to another.
 	if len(encoded) > object.MaxKey-MaxPrefix-1 {
@@ -35,22 +35,25 @@ func (d driver) objectKey(key string) string {
 
 // encodeKey writes a key so that every server takes it: segments of at most
 // maxSegment bytes, of letters, digits, some signs, and characters beyond ASCII.
-func encodeKey(key string) string {
+func (d driver) encodeKey(key string) string {
 	dir, name := "", key
 	if i := strings.LastIndexByte(key, '/'); i >= 0 {
-		dir, name = encodeDirs(key[:i])+"/", key[i+1:]
+		dir, name = d.encodeDirs(key[:i])+"/", key[i+1:]
 	}
 	return dir + cut(escape(name)) + suffix
 }
 
 // encodeDirs encodes all segments but the last. Their ending differs from that of an
 // object, so that no name is both.
-func encodeDirs(key string) string {
+func (d driver) encodeDirs(key string) string {
 	segments := strings.Split(key, "/")
 	for i, segment := range segments {
 		segment = escape(segment)
 		if rest, ok := strings.CutSuffix(segment, suffix); ok {
 			segment = rest + "!2E" + suffix[1:]
+		}
+		if rest, ok := strings.CutSuffix(segment, "."); ok && d.escapeFinalDots {
+			segment = rest + "!2E"
 		}
 		segments[i] = cut(segment)
 	}
@@ -83,7 +86,7 @@ func escape(segment string) string { return objectname.Escape(segment, objectnam
 
 // decodeKey is the inverse of objectKey without a prefix. It refuses names that objectKey
 // never returns.
-func decodeKey(name string) (string, bool) {
+func (d driver) decodeKey(name string) (string, bool) {
 	encoded, ok := strings.CutSuffix(name, suffix)
 	if !ok {
 		return "", false
@@ -98,7 +101,7 @@ func decodeKey(name string) (string, bool) {
 	} else if key, ok = objectname.Unescape(strings.ReplaceAll(encoded, "!/", "")); !ok {
 		return "", false
 	}
-	if store.CheckKey(key) != nil || (driver{}).objectKey(key) != name {
+	if store.CheckKey(key) != nil || (driver{escapeFinalDots: d.escapeFinalDots}).objectKey(key) != name {
 		return "", false
 	}
 	return key, true

@@ -318,3 +318,48 @@ func FuzzBody(f *testing.F) {
 		}
 	})
 }
+
+// TestEscapeFinalDots: with the option, no segment of a name ends with a dot, and the listing finds all registers. Without a
+// final dot, the names are the same as without the option.
+func TestEscapeFinalDots(t *testing.T) {
+	b := membucket.New()
+	plain, s := newStore(t, b, "pre", nil), newStore(t, b, "pre", &bucketstore.Options{EscapeFinalDots: true})
+	long := strings.Repeat(".", 450)
+	keys := []string{"a./b", ".../b", "a.json./b", "x/..a./.b", "a.b/c", "a.", long + "/b", "a!2E/b"}
+	names := map[string]bool{}
+	for _, key := range keys {
+		name := s.ObjectKey(key)
+		names[name] = true
+		for segment := range strings.SplitSeq(name, "/") {
+			if strings.HasSuffix(segment, ".") {
+				t.Errorf("%q: the name %q has a segment that ends with a dot", key, name)
+			}
+		}
+		if _, err := s.Put(t.Context(), key, "", []byte("x")); err != nil {
+			t.Error(err)
+		}
+	}
+	if len(names) != len(keys) {
+		t.Errorf("%d keys have %d names", len(keys), len(names))
+	}
+	var listed []string
+	for key, err := range s.List(t.Context(), "") {
+		if err != nil {
+			t.Fatal(err)
+		}
+		listed = append(listed, key)
+	}
+	slices.Sort(listed)
+	slices.Sort(keys)
+	if !slices.Equal(listed, keys) {
+		t.Errorf("listed %q, want %q", listed, keys)
+	}
+	for key, err := range s.List(t.Context(), "a.") {
+		if err != nil || key != "a./b" {
+			t.Errorf("below a.: %q, %v", key, err)
+		}
+	}
+	if got, want := s.ObjectKey("a.b/.c"), plain.ObjectKey("a.b/.c"); got != want {
+		t.Errorf("the name of a.b/.c is %q, want %q", got, want)
+	}
+}

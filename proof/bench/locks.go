@@ -62,6 +62,9 @@ func openLocks(kind, dir string) (locks, error) {
 	case kindRedisStore, kindRedsync, kindRedislock:
 		open, err := openRedis(kind, dir, &counter{}, true)
 		return claimants(open), err
+	case kindAzblob, kindBlobLease:
+		open, err := openAzure(kind, dir, &counter{}, true)
+		return claimants(open), err
 	default:
 		return nil, fmt.Errorf("no locks of kind %q", kind)
 	}

@@ -23,6 +23,7 @@ func Drivers() stores.Drivers {
 		s3verstore.Scheme: versionedDriver(),
 		"dynamodb":        dynamoDriver(),
 		"gs":              gcsDriver(),
+		"azblob":          azblobDriver(),
 	}
 }
 

@@ -146,14 +146,14 @@ func TestCompletionsOfNames(t *testing.T) {
 		{[]string{"ls", "--state", ""}, "held shared free broken unreadable " + noFiles},
 		{[]string{"checkpoint", "get", ""}, "orders " + noFiles},
 		{[]string{"checkpoint", "watch", ""}, "orders " + noFiles},
-		{[]string{"get", ""}, "file: s3:// :6"},
+		{[]string{"get", ""}, "azblob:// file: s3:// :6"},
 		{[]string{"get", "file:x/y", ""}, files},
 		{[]string{"put", ""}, files},
-		{[]string{"put", "x", ""}, "file: s3:// :6"},
+		{[]string{"put", "x", ""}, "azblob:// file: s3:// :6"},
 		{[]string{"checkpoint", "--file", filepath.Join(dir, "state.json"), "get", ""}, strings.Repeat("ab", 32) + " " + noFiles},
 		{[]string{"--store", "file:" + filepath.Join(dir, "none"), "show", ""}, noFiles},
 		{[]string{"--store", "nothing:there", "show", ""}, noFiles},
-		{[]string{"--store", ""}, "dynamodb:// file: mysql:// postgres:// redis:// rediss:// s3+versioned:// s3:// sqlite: :6"},
+		{[]string{"--store", ""}, "azblob:// dynamodb:// file: gs:// mysql:// postgres:// redis:// rediss:// s3+versioned:// s3:// sqlite: :6"},
 	} {
 		got := holdfast(append([]string{"__completeNoDesc"}, c.line...)...)
 		if got = strings.ReplaceAll(strings.TrimSpace(got), "\n", " "); got != c.want {

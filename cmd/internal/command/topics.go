@@ -53,16 +53,19 @@ Parameters follow the URL, for example s3://locks/prod?region=eu-central-1.
 
 ` + stores.StoreParameters() + `
 Holdfast reads the credentials of AWS and of Google Cloud from the same places as their commands,
-and never from the URL.
+and never from the URL. For azblob:, set AZURE_STORAGE_CONNECTION_STRING, AZURE_STORAGE_KEY or
+AZURE_STORAGE_SAS_TOKEN. Without these variables, Holdfast uses the identity of the machine, or that
+of "az login".
+
 "holdfast help object-urls" lists more parameters for objects and commit logs. "holdfast help
 permissions" lists the rights. "holdfast doctor" tests whether leases are safe on a store.`
 }
 
 const objectURLsTopic = `The URL of an object is the URL of its bucket and the key of the object: s3://BUCKET/KEY,
-gs://BUCKET/KEY or file:DIR/KEY. DIR is a directory that is used as a bucket. The first put turns a
-new or empty directory into a bucket. If several directories of the path are buckets, DIR is the
-longest path. In file:DIR//KEY, two slashes mark the end of DIR. In a key write %25 for %, %3F for ?
-and %23 for #.
+gs://BUCKET/KEY, azblob://ACCOUNT/CONTAINER/KEY or file:DIR/KEY. DIR is a directory that is used as
+a bucket. The first put turns a new or empty directory into a bucket. If several directories of the
+path are buckets, DIR is the longest path. In file:DIR//KEY, two slashes mark the end of DIR. In a
+key write %25 for %, %3F for ? and %23 for #.
 
 If an S3 server lacks a condition, these parameters name a replacement for it:
 
@@ -112,6 +115,7 @@ ACCOUNT by your names. The files are in the folder "policies" of the release and
   item --table dynamodb://TABLE  aws/dynamodb-items.json
   init, item init                aws/dynamodb-init.json, in addition
   gs://                          gcp/locks.yaml; for doctor also gcp/doctor.yaml
+  azblob://ACCOUNT/CONTAINER     azure/role.sh
   postgres://                    postgres/grants.sql
   mysql://                       mysql/grants.sql
 
@@ -332,6 +336,7 @@ all variables above, except HOLDFAST_WAIT and HOLDFAST_METRICS.
   XDG_STATE_HOME    the folder of the default store and of handles (root ignores it)
   XDG_CONFIG_HOME   the folder of the user's holdfast.conf
   AWS_...           the region, the profile and the credentials, as for the AWS command
+  AZURE_...         the credentials, as for the Azure command
   PGPASSWORD, ...   the variables of libpq, for postgres:
   MYSQL_PWD         the password for mysql:
   REDIS_PASSWORD    the password, for redis: and rediss:

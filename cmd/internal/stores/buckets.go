@@ -75,6 +75,10 @@ func (a *Access) ParseObject(raw string, makes bool) (*ObjectURL, error) {
 	bare := *u
 	at.Key = strings.TrimPrefix(u.Path, "/")
 	bare.Path, bare.RawPath = "", ""
+	if schemeOf(u.Scheme).hasContainers {
+		bare.Path, at.Key, _ = strings.Cut(at.Key, "/")
+		bare.Path = "/" + bare.Path
+	}
 	at.Bucket = &bare
 	return at, nil
 }

@@ -23,6 +23,8 @@ type Scheme struct {
 	parameters string // of its URLs, for the help; each line after the first is indented
 	ObjectForm string // of the URL of an object; empty: this kind of store has no objects
 	TableForm  string // of the URL of a table of items; empty: this kind of store has none
+
+	hasContainers bool // the first segment of the path of a URL is a part of the name of the bucket
 }
 
 // Schemes is the table of the kinds of stores, in the order of the help.
@@ -57,6 +59,12 @@ sslrootcert, sslcert, sslkey, socket, connect_timeout`,
 timeout (of a request), unsafe, path_style, sse, sse_key, acl,
 expected_bucket_owner, checksums`,
 		ObjectForm: "s3://BUCKET/KEY",
+	},
+	{
+		Name: "azblob", Form: "azblob://ACCOUNT/CONTAINER/PREFIX", what: "a container in Azure Blob Storage",
+		parameters: `endpoint (http://HOST:PORT), anonymous, timeout (of a request), unsafe:
+as for s3:`,
+		ObjectForm: "azblob://ACCOUNT/CONTAINER/KEY", hasContainers: true,
 	},
 	{
 		Name: "s3+versioned", Form: "s3+versioned://BUCKET/PREFIX", what: "a bucket with versions and without conditional writes",

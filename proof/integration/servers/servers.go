@@ -5,7 +5,8 @@
 //
 // The package builds or downloads each server once, in a fixed version. The cache is outside the source
 // tree: HOLDFAST_CACHE, or holdfast-test below the user's cache directory. The go command builds the
-// servers in Go. DynamoDB Local comes from an npm package with a fixed hash. If several test processes
+// servers in Go. DynamoDB Local comes from an npm package with a fixed hash, and
+// Azurite from npm with a file of fixed versions and hashes. If several test processes
 // need a server at the same time, one of them builds it, and the others wait. The package writes its
 // progress to standard error.
 //
@@ -54,6 +55,7 @@ var errMissing = errors.New("not installed")
 type Set struct {
 	versity, minio shared[S3]
 	dynamo         shared[Dynamo]
+	azurite        shared[*Azurite]
 }
 
 // Main runs the tests of a package, and then closes the set. It returns the exit status for os.Exit.
@@ -80,6 +82,20 @@ func (s *Set) DynamoDB(t testing.TB) Dynamo {
 	return get(t, "DynamoDB Local", s.StartDynamoDB)
 }
 
+// Azurite returns an Azurite server.
+func (s *Set) Azurite(t testing.TB) *Azurite {
+	t.Helper()
+	return get(t, "Azurite", func(ctx context.Context) (*Azurite, error) {
+		return s.azurite.start(ctx, func(ctx context.Context) (*Azurite, *process, error) {
+			a, err := StartAzurite(ctx, "")
+			if err != nil {
+				return nil, nil, err
+			}
+			return a, a.proc, nil
+		})
+	})
+}
+
 // StartVersityGW is like VersityGW, for programs that are not tests.
 func (s *Set) StartVersityGW(ctx context.Context) (S3, error) {
 	return s.versity.start(ctx, startVersityGW)
@@ -100,6 +116,7 @@ func (s *Set) Close() {
 	s.versity.close()
 	s.minio.close()
 	s.dynamo.close()
+	s.azurite.close()
 }
 
 // Prepare builds and downloads all servers, and starts none.
@@ -108,7 +125,8 @@ func Prepare(ctx context.Context) error {
 	_, errM := goBinary(ctx, minioPackage, minioVersion, "minio")
 	_, errG := goBinary(ctx, fakeGCSPackage, fakeGCSVersion, fakeGCSProgram)
 	_, errD := dynamoDir(ctx)
-	return errors.Join(errV, errM, errG, errD)
+	_, errA := azuriteDir(ctx)
+	return errors.Join(errV, errM, errG, errD, errA)
 }
 
 // shared is a server that is started once.

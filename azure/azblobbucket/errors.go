@@ -1,0 +1,244 @@
+package azblobbucket
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
+	"github.com/Azure/azure-sdk-for-go/sdk/azidentity"
+
+	"github.com/holdfast-go/holdfast/internal/backoff"
+	"github.com/holdfast-go/holdfast/internal/secrettext"
+	"github.com/holdfast-go/holdfast/object"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// Error is a failed request. It has a text for people, the error of package store that it matches, and
+// the outcome of a write. It does not contain the error of the SDK, which could show a SAS token.
+type Error struct {
+	where    string // the bucket
+	text     string
+	sentinel error // can be nil
+	outcome  store.Outcome
+
+	// Code is the error code of the service, such as ContainerNotFound. It is empty if the service sent none.
+	Code string
+}
+
+func (e *Error) Error() string          { return e.where + ": " + e.text }
+func (e *Error) StoreName() string      { return e.where }
+func (e *Error) Unwrap() error          { return e.sentinel }
+func (e *Error) Outcome() store.Outcome { return e.outcome }
+
+func (b *Bucket) fail(sentinel error, outcome store.Outcome, format string, args ...any) *Error {
+	return &Error{where: b.name, text: b.plain(fmt.Sprintf(format, args...)), sentinel: sentinel, outcome: outcome}
+}
+
+// plain returns a text of others for people: without secrets, on one line, and not too long.
+func (b *Bucket) plain(text string) string {
+	const most = 400
+	text = secrettext.Hide(strings.Join(strings.Fields(text), " "), b.o.secrets)
+	if len(text) > most {
+		text = strings.ToValidUTF8(text[:most], "") + "..."
+	}
+	return text
+}
+
+var (
+	errTimeout = errors.New("no answer in time")
+	errBlocks  = errors.New("the service no longer has the blocks of this upload")
+)
+
+// request sends one request, without the retries of the SDK, and classifies its error. The answer can be nil.
+func (b *Bucket) request(ctx context.Context, timeout time.Duration, send func(ctx context.Context) error) (*http.Response, error) {
+	if err := store.CheckContext(ctx); err != nil {
+		return nil, err
+	}
+	limited, cancel := context.WithTimeoutCause(ctx, share(ctx, timeout), errTimeout)
+	defer cancel()
+	var answer *http.Response
+	if err := send(once(limited, &answer)); err != nil {
+		return answer, b.classify(ctx, err)
+	}
+	return answer, nil
+}
+
+// once returns a context for one request without retries.
+func once(ctx context.Context, answer **http.Response) context.Context {
+	return policy.WithRetryOptions(policy.WithCaptureResponse(ctx, answer), policy.RetryOptions{MaxRetries: -1})
+}
+
+// share returns d, or half of the remaining time of the call if that half is shorter.
+func share(ctx context.Context, d time.Duration) time.Duration {
+	const least = 500 * time.Millisecond
+	deadline, ok := ctx.Deadline()
+	if !ok || d > time.Minute {
+		return d
+	}
+	return min(d, max(time.Until(deadline)/2, least))
+}
+
+// repeat sends f until it succeeds, fails for good, or has been sent as often as allowed. After a try
+// with an unknown outcome, the outcome of the whole remains unknown unless a later try succeeds.
+func (b *Bucket) repeat(ctx context.Context, f func() error) error {
+	lost := false
+	for try := 1; ; try++ {
+		err := f()
+		if err != nil && lost {
+			err = store.MarkUnknown(err)
+		}
+		again := errors.Is(err, store.ErrUnavailable) || errors.Is(err, object.ErrBusy) && !errors.Is(err, errBlocks)
+		if !again || try >= tries || backoff.Wait(ctx, try, 100*time.Millisecond, 5*time.Second) != nil {
+			return err
+		}
+		lost = lost || store.OutcomeOf(err) == store.Unknown
+	}
+}
+
+// classify says what the error of a request means.
+func (b *Bucket) classify(ctx context.Context, err error) error {
+	var answered *azcore.ResponseError
+	if !errors.As(err, &answered) || answered.RawResponse == nil {
+		return b.unanswered(ctx, err)
+	}
+	status, code := answered.StatusCode, answered.ErrorCode
+	text := code + ": " + message(answered.RawResponse)
+	failed := b.meaning(status, code, text)
+	if e, ok := failed.(*Error); ok {
+		e.Code = code
+		if strange := answered.RawResponse.Header.Get("x-ms-request-id") == ""; strange && status < 500 {
+			e.sentinel = store.ErrMisconfigured
+			e.text = fmt.Sprintf("status %d, but another service sent the reply; check the address of the endpoint, and whether the endpoint needs http:// or https://", status)
+		}
+	}
+	return failed
+}
+
+// meaning returns the error for an answer of the service.
+func (b *Bucket) meaning(status int, code, text string) error {
+	switch {
+	case status == http.StatusNotModified:
+		return object.ErrNotChanged
+	case code == "InvalidRange":
+		return object.ErrRange
+	case code == "BlobNotFound":
+		return store.ErrNotFound
+	}
+	switch code {
+	case "ConditionNotMet", "TargetConditionNotMet", "SourceConditionNotMet", "BlobAlreadyExists":
+		return &object.ConflictError{}
+	case "ContainerNotFound", "ResourceNotFound", "ContainerBeingDeleted", "ContainerDisabled":
+		return b.fail(store.ErrMisconfigured, store.NotApplied, "the container does not exist, or is being deleted (%s); holdfast init creates it", code)
+	case "InvalidBlockList":
+		return b.fail(fmt.Errorf("%w: %w", object.ErrBusy, errBlocks), store.NotApplied, "another client has written the blob during the upload, so the service has removed the blocks of the upload")
+	case "BlobBeingDeleted", "PendingCopyOperation", "SystemInUse":
+		return b.fail(object.ErrBusy, store.NotApplied, "%s", text)
+	case "Md5Mismatch", "Crc64Mismatch":
+		return b.fail(store.ErrUnavailable, store.NotApplied, "the request arrived damaged: %s", text)
+	case "LeaseIdMissing", "LeaseIdMismatchWithBlobOperation":
+		return b.fail(store.ErrDenied, store.NotApplied, "another program has an Azure lease on the blob: release or break that lease (%s)", code)
+	case "BlobImmutableDueToPolicy":
+		return b.fail(store.ErrMisconfigured, store.NotApplied, "an immutability policy or a legal hold protects the blob; Holdfast must be able to overwrite its blobs (%s)", code)
+	case "SnapshotsPresent":
+		return b.fail(store.ErrMisconfigured, store.NotApplied, "the blob has snapshots, and Holdfast does not delete snapshots (%s)", code)
+	case "AuthenticationFailed", "InvalidAuthenticationInfo", "NoAuthenticationInformation", "KeyBasedAuthenticationNotPermitted":
+		return b.fail(store.ErrCredentials, store.NotApplied, "the credentials were refused, or the clock of this machine is wrong: %s", text)
+	}
+	switch {
+	case status >= 500 || status == http.StatusRequestTimeout || status == http.StatusTooManyRequests || status < 300:
+		return b.fail(store.ErrUnavailable, store.Unknown, "status %d: %s", status, text)
+	case status < 400:
+		return b.fail(store.ErrMisconfigured, store.NotApplied, "the server redirects the request (status %d); check the endpoint", status)
+	case status == http.StatusUnauthorized || status == http.StatusForbidden:
+		return b.fail(store.ErrDenied, store.NotApplied, "%s", text)
+	}
+	return b.fail(nil, store.NotApplied, "status %d: %s", status, text)
+}
+
+var messageText = regexp.MustCompile(`<Message>([^\n<]*)`)
+
+// message returns the message of an error, without the lines that repeat what was signed.
+func message(answer *http.Response) string {
+	body, err := runtime.Payload(answer)
+	if err != nil {
+		return answer.Status
+	}
+	if m := messageText.FindSubmatch(body); m != nil {
+		return string(m[1])
+	}
+	return answer.Status
+}
+
+// unanswered returns the error of a request without an answer, or with an answer that could not be read.
+func (b *Bucket) unanswered(ctx context.Context, err error) error {
+	var (
+		dial     *net.OpError
+		dns      *net.DNSError
+		address  *url.Error
+		record   tls.RecordHeaderError
+		verified *tls.CertificateVerificationError
+		unknown  x509.UnknownAuthorityError
+		refused  *azidentity.AuthenticationFailedError
+	)
+	text := err.Error()
+	if errors.As(err, &address) {
+		text = address.Err.Error() // without the address, which can have a SAS token
+	}
+	switch {
+	case ctx.Err() != nil:
+		return b.fail(context.Cause(ctx), store.Unknown, "%v before the server answered", context.Cause(ctx))
+	case errors.As(err, &record) || strings.Contains(text, "HTTP response to HTTPS client"):
+		return b.fail(store.ErrMisconfigured, store.NotApplied, "the endpoint does not use TLS; it may need http:// in place of https://")
+	case errors.As(err, &verified) || errors.As(err, &unknown):
+		return b.fail(store.ErrMisconfigured, store.NotApplied, "the certificate of the endpoint is not trusted: %s", text)
+	case strings.HasPrefix(text, "DefaultAzureCredential"):
+		return b.fail(store.ErrMisconfigured, store.NotApplied, "no Azure credentials: set AZURE_STORAGE_KEY, AZURE_STORAGE_SAS_TOKEN or AZURE_STORAGE_CONNECTION_STRING, call az login, or give the machine an identity (%s)", text)
+	case errors.As(err, &refused) && (refused.RawResponse == nil || refused.RawResponse.StatusCode >= 500 || refused.RawResponse.StatusCode == http.StatusTooManyRequests):
+		return b.fail(store.ErrUnavailable, store.NotApplied, "no token: the service that gives tokens did not answer")
+	case errors.As(err, &refused):
+		return b.fail(store.ErrCredentials, store.NotApplied, "no token: %s", text)
+	case errors.As(err, &dns) || errors.As(err, &dial) && dial.Op == "dial":
+		return b.fail(store.ErrUnavailable, store.NotApplied, "cannot connect: %s", text)
+	case errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled):
+		text = errTimeout.Error()
+	}
+	return b.fail(store.ErrUnavailable, store.Unknown, "no answer: %s", text)
+}
+
+// about puts the key into an error of a write whose condition did not hold.
+func about(key string, c condition, err error) error {
+	switch {
+	case errors.Is(err, store.ErrConflict), errors.Is(err, errBlocks) && store.OutcomeOf(err) == store.NotApplied && c.any():
+		return &object.ConflictError{Key: key}
+	case errors.Is(err, store.ErrNotFound) && c.ifMatch != "":
+		return &object.ConflictError{Key: key, HasCurrent: true}
+	}
+	return err
+}
+
+func (b *Bucket) opError(op store.Kind, key string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &store.OpError{Op: op, Key: key, Store: b.Traits().Name, Err: err}
+}
+
+// now returns the time of an answer by the server's clock. It is zero if the answer may come from a cache.
+func now(answer *http.Response) time.Time {
+	if answer == nil || answer.Header.Get("Age") != "" {
+		return time.Time{}
+	}
+	t, _ := http.ParseTime(answer.Header.Get("Date"))
+	return t
+}
