@@ -117,6 +117,8 @@ replace github.com/holdfast-go/holdfast/object => ../../object
 
 replace github.com/holdfast-go/holdfast/proof/integration => ../integration
 
+replace github.com/holdfast-go/holdfast/etcd => ../../etcd
+
 replace github.com/holdfast-go/holdfast/items => ../../items
 
 replace github.com/holdfast-go/holdfast/items/dynamotable => ../../items/dynamotable
