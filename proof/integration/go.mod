@@ -11,7 +11,7 @@ require (
 	github.com/aws/aws-sdk-go-v2/service/sts v1.51.7
 	github.com/aws/smithy-go v1.28.8
 	github.com/holdfast-go/holdfast v0.1.0
-	github.com/holdfast-go/holdfast/etcd v0.0.0-00010101000000-000000000000
+	github.com/holdfast-go/holdfast/etcd v0.1.0
 	github.com/holdfast-go/holdfast/object v0.1.0
 	golang.org/x/sys v0.45.0
 )
