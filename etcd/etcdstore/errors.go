@@ -79,8 +79,11 @@ func (d *driver) explain(err error) error {
 		return failed(store.ErrCorrupt, "another program wrote a value that is larger than a register")
 	case code != codes.Unavailable:
 	case strings.Contains(text, "authentication handshake failed"):
-		// The connection was not made, so the request was not sent.
-		return failed(store.ErrMisconfigured, "look at the parameters tls, cacert, cert and key of the URL")
+		kind := store.ErrUnavailable
+		if strings.Contains(text, "tls: ") || strings.Contains(text, "x509: ") {
+			kind = store.ErrMisconfigured // there was no connection, so the request was not sent
+		}
+		return failed(kind, "look at the parameters tls, cacert, cert and key of the URL")
 	case strings.Contains(text, "error reading server preface"):
 		return failed(store.ErrUnavailable, "the server may want TLS, which needs the parameter tls or cacert, or is not etcd")
 	}
@@ -93,11 +96,13 @@ func (d *driver) text(err error) string {
 	if s, ok := status.FromError(err); ok {
 		text = s.Message()
 	}
-	text = strings.TrimPrefix(text, `connection error: desc = "transport: Error while dialing: `)
-	text = strings.TrimPrefix(text, `connection error: desc = "`)
-	text = strings.TrimSuffix(text, `"`)
+	if quoted, ok := strings.CutPrefix(text, "connection error: desc = "); ok {
+		if inner, err := strconv.Unquote(quoted); err == nil {
+			text = strings.TrimPrefix(strings.TrimPrefix(inner, "transport: "), "Error while dialing: ")
+		}
+	}
 	if len(text) > maxText {
-		text = text[:maxText] + "..."
+		text = strings.ToValidUTF8(text[:maxText], "") + "..."
 	}
 	return d.o.Hide(text)
 }

@@ -15,6 +15,8 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
 
 	"github.com/holdfast-go/holdfast/internal/secrettext"
 	"github.com/holdfast-go/holdfast/internal/storeurl"
@@ -80,6 +82,15 @@ func (o *Options) parse(raw string) (clientv3.Config, error) {
 		MaxCallSendMsgSize:   maxAnswer,
 		MaxCallRecvMsgSize:   maxAnswer,
 		Logger:               zap.NewNop(),
+		DialOptions: []grpc.DialOption{
+			// By default, a request without a connection waits for one, and its error would not tell why
+			// there is none. After a long failure, the client would try to connect every two minutes.
+			grpc.WithChainUnaryInterceptor(failWithoutConnection),
+			grpc.WithConnectParams(grpc.ConnectParams{
+				Backoff:           backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 2 * time.Second},
+				MinConnectTimeout: 3 * time.Second,
+			}),
+		},
 	}
 	if config.TLS, err = tlsConfig(query); err != nil {
 		return clientv3.Config{}, err
@@ -96,6 +107,10 @@ func (o *Options) parse(raw string) (clientv3.Config, error) {
 	}
 	config.Username, config.Password, err = credentials(query.Get("user"))
 	return config, err
+}
+
+func failWithoutConnection(ctx context.Context, method string, request, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+	return invoke(ctx, method, request, reply, cc, append(slices.Clip(opts), grpc.WaitForReady(false))...)
 }
 
 // credentials returns the user and the password, from the variables of etcdctl. The user of the URL has
