@@ -44,7 +44,7 @@ func send[T any](ctx context.Context, d *driver, request func(context.Context) (
 }
 
 // explain makes an error of etcd match the errors of package store. An error with the outcome NotApplied
-// stands only for an answer that etcd gives before it applies a request, or instead of that.
+// is used only for an answer that etcd gives before it applies a request, or instead of applying it.
 func (d *driver) explain(err error) error {
 	text := d.text(err)
 	failed := func(kind error, advice string) error {

@@ -132,7 +132,9 @@ func (o *Options) check() error {
 }
 
 // keys returns the key of a register in etcd, and that of its tombstone.
-func (d *driver) keys(key string) (live, tombstone string) { return d.prefix + key, d.prefix + key + "/" }
+func (d *driver) keys(key string) (live, tombstone string) {
+	return d.prefix + key, d.prefix + key + "/"
+}
 
 // getBoth are the operations that read a register.
 func getBoth(live, tombstone string) []clientv3.Op {
@@ -209,7 +211,7 @@ func (d *driver) Write(ctx context.Context, key string, on engine.Stored, e engi
 	if err != nil || (revision == 0) != on.Absent() {
 		return "", fmt.Errorf("%w: the version has the revision %.40q", store.ErrVersion, on.Tag)
 	}
-	// A condition on a tombstone, or on nothing, also demands that no value stands beside it.
+	// A condition on a tombstone, or on nothing, also demands that there is no value.
 	conditions := []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(live), "=", max(revision, 0))}
 	if revision <= 0 {
 		conditions = append(conditions, clientv3.Compare(clientv3.ModRevision(tombstone), "=", -revision))

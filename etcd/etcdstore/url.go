@@ -5,7 +5,9 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"net/url"
 	"os"
@@ -144,7 +146,7 @@ func tlsConfig(query url.Values) (*tls.Config, error) {
 	if file := query.Get("cacert"); file != "" {
 		text, err := os.ReadFile(file)
 		if err != nil {
-			return nil, fmt.Errorf("the parameter cacert of the store's URL: %w", err)
+			return nil, fmt.Errorf("the parameter cacert of the store's URL: %w", withoutPath(err))
 		}
 		config.RootCAs = x509.NewCertPool()
 		if !config.RootCAs.AppendCertsFromPEM(text) {
@@ -157,11 +159,19 @@ func tlsConfig(query url.Values) (*tls.Config, error) {
 	if query.Has("cert") {
 		pair, err := tls.LoadX509KeyPair(query.Get("cert"), query.Get("key"))
 		if err != nil {
-			return nil, fmt.Errorf("the parameters cert and key of the store's URL: %w", err)
+			return nil, fmt.Errorf("the parameters cert and key of the store's URL: %w", withoutPath(err))
 		}
 		config.Certificates = []tls.Certificate{pair}
 	}
 	return config, nil
+}
+
+// withoutPath returns the cause of an error of a file. The path could be a secret at the wrong place.
+func withoutPath(err error) error {
+	if at := (*fs.PathError)(nil); errors.As(err, &at) {
+		return at.Err
+	}
+	return err
 }
 
 // Open returns a [Store] for the registers that a URL etcd://HOST:PORT[,HOST:PORT...]/PREFIX?PARAMETERS

@@ -46,6 +46,12 @@ unsafe=owner, unsafe=writable, unsafe=link: accept a risk (docs/security.md)`,
 		TableForm:  "postgres://HOST/DATABASE",
 	},
 	{
+		Name: "etcd", Form: "etcd://HOST:PORT/PREFIX", what: "keys in etcd",
+		parameters: `user (the password is in ETCDCTL_USER or ETCDCTL_PASSWORD), tls (true),
+cacert, cert, key (files), timeout (of a request). Several members:
+etcd://HOST:PORT,HOST:PORT,HOST:PORT/PREFIX`,
+	},
+	{
 		Name: "s3", Form: "s3://BUCKET/PREFIX", what: "a bucket with conditional writes",
 		parameters: `region, endpoint (http://HOST:PORT), profile, anonymous, fips, dualstack,
 timeout (of a request), unsafe, path_style, sse, sse_key, acl,

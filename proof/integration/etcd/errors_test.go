@@ -127,7 +127,11 @@ func TestEtcdErrors(t *testing.T) {
 	}
 	go func() { _ = other.Serve(l) }()
 	t.Cleanup(other.Stop)
-	garbage := listen(t, func(c net.Conn) { _, _ = c.Write([]byte("-ERR unknown command\r\n")); time.Sleep(time.Second); c.Close() })
+	garbage := listen(t, func(c net.Conn) {
+		_, _ = c.Write([]byte("-ERR unknown command\r\n"))
+		time.Sleep(time.Second)
+		c.Close()
+	})
 	silent := listen(t, func(c net.Conn) {})
 	small := servers.NewEtcd(t, "--max-request-bytes=1024")
 	full := servers.NewEtcd(t, "--quota-backend-bytes=100000")
