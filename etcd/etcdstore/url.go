@@ -3,13 +3,7 @@ package etcdstore
 import (
 	"cmp"
 	"context"
-	"crypto/tls"
-	"crypto/x509"
-	"errors"
 	"fmt"
-	"io/fs"
-	"net"
-	"net/url"
 	"os"
 	"slices"
 	"strings"
@@ -22,6 +16,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/secrettext"
 	"github.com/holdfast-go/holdfast/internal/storeurl"
+	"github.com/holdfast-go/holdfast/internal/tlsurl"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -94,18 +89,15 @@ func (o *Options) parse(raw string) (clientv3.Config, error) {
 			}),
 		},
 	}
-	if config.TLS, err = tlsConfig(query); err != nil {
+	if config.TLS, err = tlsurl.Config(query); err != nil {
 		return clientv3.Config{}, err
 	}
 	scheme := "http://"
 	if config.TLS != nil {
 		scheme = "https://"
 	}
-	for host := range strings.SplitSeq(u.Host, ",") {
-		if _, _, err := net.SplitHostPort(host); err != nil {
-			host = net.JoinHostPort(strings.Trim(host, "[]"), defaultPort)
-		}
-		config.Endpoints = append(config.Endpoints, scheme+host)
+	for _, address := range tlsurl.Addresses(u.Host, defaultPort) {
+		config.Endpoints = append(config.Endpoints, scheme+address)
 	}
 	config.Username, config.Password, err = credentials(query.Get("user"))
 	return config, err
@@ -127,51 +119,6 @@ func credentials(user string) (name, password string, err error) {
 		return "", "", fmt.Errorf("there is a user but no password: set ETCDCTL_PASSWORD, or ETCDCTL_USER to USER:PASSWORD")
 	}
 	return name, password, nil
-}
-
-// tlsConfig returns nil if the parameters of a URL do not demand TLS.
-func tlsConfig(query url.Values) (*tls.Config, error) {
-	on := query.Get("tls")
-	if on != "" && on != "true" && on != "false" {
-		return nil, fmt.Errorf("the parameter tls of the store's URL must be true or false")
-	}
-	files := query.Has("cacert") || query.Has("cert") || query.Has("key")
-	if on == "false" && files {
-		return nil, fmt.Errorf("the store's URL has tls=false, and names certificates: remove one of the two")
-	}
-	if on != "true" && !files {
-		return nil, nil
-	}
-	config := &tls.Config{MinVersion: tls.VersionTLS12}
-	if file := query.Get("cacert"); file != "" {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			return nil, fmt.Errorf("the parameter cacert of the store's URL: %w", withoutPath(err))
-		}
-		config.RootCAs = x509.NewCertPool()
-		if !config.RootCAs.AppendCertsFromPEM(text) {
-			return nil, fmt.Errorf("the file that the parameter cacert of the store's URL names contains no certificate")
-		}
-	}
-	if query.Has("cert") != query.Has("key") {
-		return nil, fmt.Errorf("the store's URL must have both parameters cert and key, or none of them")
-	}
-	if query.Has("cert") {
-		pair, err := tls.LoadX509KeyPair(query.Get("cert"), query.Get("key"))
-		if err != nil {
-			return nil, fmt.Errorf("the parameters cert and key of the store's URL: %w", withoutPath(err))
-		}
-		config.Certificates = []tls.Certificate{pair}
-	}
-	return config, nil
-}
-
-// withoutPath returns the cause of an error of a file. The path could be a secret at the wrong place.
-func withoutPath(err error) error {
-	if at := (*fs.PathError)(nil); errors.As(err, &at) {
-		return at.Err
-	}
-	return err
 }
 
 // Open returns a [Store] for the registers that a URL etcd://HOST:PORT[,HOST:PORT...]/PREFIX?PARAMETERS

@@ -119,6 +119,8 @@ replace github.com/holdfast-go/holdfast/proof/integration => ../integration
 
 replace github.com/holdfast-go/holdfast/etcd => ../../etcd
 
+replace github.com/holdfast-go/holdfast/nats => ../../nats
+
 replace github.com/holdfast-go/holdfast/items => ../../items
 
 replace github.com/holdfast-go/holdfast/items/dynamotable => ../../items/dynamotable
