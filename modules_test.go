@@ -31,6 +31,7 @@ aws:                . object internal/aws github.com/aws/
 items/dynamotable:  . object items internal/aws aws github.com/aws/
 compat/reservation: . object compat internal/aws aws github.com/aws/
 compat/s3verstore:  . internal/aws aws github.com/aws/
+nats:               . github.com/nats-io/nats.go
 etcd:               . go.etcd.io/etcd/ go.uber.org/zap google.golang.org/grpc
 cmd:                *
 
@@ -265,14 +266,15 @@ func TestBuiltPackages(t *testing.T) {
 		packages string
 		without  string // no built package has such a path
 	}{
-		{"lease checkpoint store/filestore", `holdfast/((internal/)?aws|object|items|compat|cmd|store/sqlstore|etcd)(/|$)|github.com/aws/`},
+		{"lease checkpoint store/filestore", `holdfast/((internal/)?aws|object|items|compat|cmd|store/sqlstore|etcd|nats)(/|$)|github.com/aws/`},
 		{"lease store/sqlstore", `holdfast/((internal/)?aws|object|items|compat|cmd)(/|$)|github.com/aws/`},
 		{"object/bucketstore object/dirbucket object/indexbucket", `holdfast/((internal/)?aws|items|compat|cmd)/|github.com/aws/`},
 		{"items/sqltable store/sqlstore", `holdfast/((internal/)?aws|compat)/|github.com/aws/`},
 		{"compat/avisofile", `holdfast/((internal/)?aws|items)/|github.com/aws/`},
 		{"aws/s3store lease", `holdfast/(items|compat)/|service/dynamodb`},
 		{"aws/dynamostore lease", `holdfast/(items|compat)/|service/s3`},
-		{"etcd/etcdstore lease", `holdfast/((internal/)?aws|object|items|compat|cmd|store/sqlstore)(/|$)|github.com/aws/`},
+		{"etcd/etcdstore lease", `holdfast/((internal/)?aws|object|items|compat|cmd|store/sqlstore|nats)(/|$)|github.com/(aws|nats-io)/`},
+		{"nats/natsstore lease", `holdfast/((internal/)?aws|object|items|compat|cmd|store/sqlstore|etcd)(/|$)|github.com/aws/|google.golang.org/`},
 	} {
 		args := []string{"-deps"}
 		for pkg := range strings.FieldsSeq(c.packages) {

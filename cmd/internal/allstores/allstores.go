@@ -15,7 +15,7 @@ func Drivers() stores.Drivers {
 	return stores.Drivers{
 		"file": stores.FileDriver(), "sqlite": sqlDriver((*database).sqlite), "postgres": sqlDriver((*database).postgres),
 		"s3": s3Driver(), s3verstore.Scheme: versionedDriver(), "dynamodb": dynamoDriver(),
-		"etcd": etcdDriver(),
+		"etcd": etcdDriver(), "nats": natsDriver(),
 	}
 }
 
