@@ -115,7 +115,7 @@ func CreateBucket(ctx context.Context, conn *nats.Conn, bucket string, opts *Opt
 			Name: d.stream(), Subjects: []string{"$KV." + bucket + ".>"}, Description: "registers of Holdfast",
 			Storage: jetstream.FileStorage, Replicas: max(d.o.Replicas, 1), Discard: jetstream.DiscardNew, MaxMsgsPerSubject: 1,
 			MaxMsgs: -1, MaxBytes: -1, MaxConsumers: -1, MaxMsgSize: -1, DenyDelete: true, AllowRollup: true,
-			RePublish: &jetstream.RePublish{Source: ">", Destination: d.wakeSubject(">"), HeadersOnly: true},
+			RePublish: &jetstream.RePublish{Source: "$KV." + bucket + ".>", Destination: d.wakeSubject(">"), HeadersOnly: true},
 		})
 	})
 	if err != nil && !strings.Contains(err.Error(), "already in use") {

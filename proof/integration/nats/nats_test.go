@@ -4,6 +4,7 @@ package nats_test
 import (
 	"os"
 	"testing"
+	"time"
 
 	"github.com/nats-io/nats.go"
 
@@ -41,10 +42,17 @@ func connected(t testing.TB, address string, opts ...nats.Option) *nats.Conn {
 func newBucket(t testing.TB, address string, replicas int) string {
 	t.Helper()
 	bucket := servers.Unique("nats")
-	if err := natsstore.CreateBucket(t.Context(), connected(t, address), bucket, &natsstore.Options{Replicas: replicas}); err != nil {
-		t.Fatal(err)
+	conn := connected(t, address)
+	for end := time.Now().Add(time.Minute); ; time.Sleep(100 * time.Millisecond) {
+		err := natsstore.CreateBucket(t.Context(), conn, bucket, &natsstore.Options{Replicas: replicas})
+		if err == nil {
+			return bucket
+		}
+		// A new cluster first elects a leader.
+		if replicas == 1 || time.Now().After(end) {
+			t.Fatal(err)
+		}
 	}
-	return bucket
 }
 
 // space is a new bucket on a server.

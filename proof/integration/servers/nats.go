@@ -72,11 +72,11 @@ func StartNATS(ctx context.Context, dir string, n int, config string) ([]*NATS, 
 			data := filepath.Join(dir, fmt.Sprint("n", i))
 			text := fmt.Sprintf("listen: %q\nserver_name: n%d\n", address, i) + strings.ReplaceAll(config, "DIR", data)
 			if n > 1 {
-				text += fmt.Sprintf("cluster { name: test, listen: %q, routes: [", routes[i])
+				text += fmt.Sprintf("cluster {\n name: test\n listen: %q\n routes: [", routes[i])
 				for _, route := range routes {
-					text += fmt.Sprintf("%q ", "nats://"+route)
+					text += fmt.Sprintf("%q\n", "nats://"+route)
 				}
-				text += "] }\n"
+				text += "]\n}\n"
 			}
 			file := filepath.Join(dir, fmt.Sprintf("n%d.conf", i))
 			return exec.Command(bin, "-c", file), os.WriteFile(file, []byte(text), 0o600)
