@@ -19,7 +19,7 @@ type Description struct {
 	Leader   string   // name of the server that leads the stream; empty without a cluster
 	Behind   []string // replicas that are offline, or do not have all messages
 
-	// Wakes says that the bucket tells waiters of changes. If it does not, waiters read every two seconds.
+	// Wakes says that the bucket wakes waiters. If it does not, waiters read every two seconds.
 	Wakes bool
 
 	// Unsafe says what in the settings of the bucket can lose a register, or split it. It is empty if the

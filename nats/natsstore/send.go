@@ -178,6 +178,8 @@ func (d *driver) explain(err error) error {
 		return failed(store.ErrCredentials, "look at NATS_USER and NATS_PASSWORD, NATS_TOKEN, or the parameter creds")
 	case strings.Contains(text, "tls: "), strings.Contains(text, "x509: "), errors.Is(err, nats.ErrSecureConnRequired), errors.Is(err, nats.ErrSecureConnWanted):
 		return failed(store.ErrMisconfigured, "look at the parameters tls, cacert, cert and key of the URL")
+	case errors.Is(err, nats.ErrNoServers):
+		return failed(store.ErrUnavailable, "look at the address, and whether the server runs")
 	case errors.Is(err, nats.ErrNoInfoReceived):
 		return failed(store.ErrUnavailable, "this is not a server of NATS")
 	}

@@ -59,7 +59,9 @@ func newBucket(t testing.TB, address string, replicas int) string {
 func space(replicas int) func(*testing.T, registers.Server) registers.Open {
 	return func(t *testing.T, server registers.Server) registers.Open {
 		bucket := newBucket(t, server.Address(), replicas)
-		return func(t testing.TB, address string) store.Store { return open(t, "nats://"+address+"/"+bucket+"/pre/fix") }
+		return func(t testing.TB, address string) store.Store {
+			return open(t, "nats://"+address+"/"+bucket+"/pre/fix")
+		}
 	}
 }
 
