@@ -17,6 +17,7 @@ import (
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/holdfast-go/holdfast/internal/tlsurl"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/engine"
 )
@@ -89,12 +90,11 @@ func New(client *clientv3.Client, opts *Options) (*Store, error) {
 	if o.Prefix != "" {
 		d.prefix = o.Prefix + "/"
 	}
-	named := hosts(client.Endpoints())
-	sorted := slices.Sorted(strings.SplitSeq(named, ","))
+	named := tlsurl.Hosts(client.Endpoints())
 	registers, err := engine.New(d, &engine.Options{
 		Traits: store.Traits{
-			Name:                 strings.TrimSuffix("etcd://"+named+"/"+d.prefix, "/"),
-			ID:                   "etcd:" + strings.Join(sorted, ","),
+			Name:                 strings.TrimSuffix("etcd://"+strings.Join(named, ",")+"/"+d.prefix, "/"),
+			ID:                   "etcd:" + strings.Join(slices.Sorted(slices.Values(named)), ","),
 			Prefix:               d.prefix,
 			ConflictCarriesState: true,
 			Trusted:              true,

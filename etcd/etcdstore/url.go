@@ -156,7 +156,7 @@ func Open(ctx context.Context, rawURL string, opts *Options) (*Store, error) {
 	client, err := clientv3.New(config)
 	if err != nil {
 		d := &driver{prefix: o.Prefix + "/", o: *o}
-		return nil, fmt.Errorf("etcd://%s: %w", hosts(config.Endpoints), d.explain(err))
+		return nil, fmt.Errorf("etcd://%s: %w", strings.Join(tlsurl.Hosts(config.Endpoints), ","), d.explain(err))
 	}
 	s, err := New(client, o)
 	if err != nil {
@@ -165,17 +165,4 @@ func Open(ctx context.Context, rawURL string, opts *Options) (*Store, error) {
 	}
 	s.Closer = client
 	return s, nil
-}
-
-// hosts lists the hosts of endpoints, for people.
-func hosts(endpoints []string) string {
-	var all []string
-	for _, endpoint := range endpoints {
-		_, host, found := strings.Cut(endpoint, "://")
-		if !found {
-			host = endpoint
-		}
-		all = append(all, host)
-	}
-	return strings.Join(all, ",")
 }

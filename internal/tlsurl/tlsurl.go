@@ -27,6 +27,20 @@ func Addresses(hosts, defaultPort string) (addresses []string) {
 	return addresses
 }
 
+// Hosts returns the hosts of URLs, or of addresses, without users and passwords.
+func Hosts(servers []string) (hosts []string) {
+	for _, server := range servers {
+		if _, rest, found := strings.Cut(server, "://"); found {
+			server = rest
+		}
+		server = server[strings.LastIndex(server, "@")+1:]
+		if server != "" {
+			hosts = append(hosts, server)
+		}
+	}
+	return hosts
+}
+
 // Config returns the configuration that the parameters tls, cacert, cert and key demand. It returns nil if they
 // do not demand TLS. It reads the files. Its errors contain no part of the URL.
 func Config(query url.Values) (*tls.Config, error) {

@@ -54,16 +54,10 @@ func (d *driver) describe(ctx context.Context) (Description, error) {
 }
 
 func (d *driver) info(ctx context.Context) (*jetstream.StreamInfo, error) {
-	within, end := d.calls.begin(ctx, "$JS.API.STREAM.INFO."+d.stream())
-	defer end()
-	stream, err := bounded(within, d, func(ctx context.Context) (jetstream.Stream, error) { return d.js.Stream(ctx, d.stream()) })
-	if cause := context.Cause(within); err != nil && ctx.Err() == nil && cause != nil {
-		return nil, cause
-	}
+	stream, err := bounded(ctx, d, "$JS.API.STREAM.INFO."+d.stream(), func(ctx context.Context) (jetstream.Stream, error) { return d.js.Stream(ctx, d.stream()) })
 	if err != nil {
 		return nil, err
 	}
-	d.calls.answered.Store(true)
 	return stream.CachedInfo(), nil
 }
 
@@ -110,7 +104,7 @@ func CreateBucket(ctx context.Context, conn *nats.Conn, bucket string, opts *Opt
 	if err != nil {
 		return err
 	}
-	_, err = bounded(ctx, d, func(ctx context.Context) (jetstream.Stream, error) {
+	_, err = bounded(ctx, d, "$JS.API.STREAM.CREATE."+d.stream(), func(ctx context.Context) (jetstream.Stream, error) {
 		return d.js.CreateStream(ctx, jetstream.StreamConfig{
 			Name: d.stream(), Subjects: []string{"$KV." + bucket + ".>"}, Description: "registers of Holdfast",
 			Storage: jetstream.FileStorage, Replicas: max(d.o.Replicas, 1), Discard: jetstream.DiscardNew, MaxMsgsPerSubject: 1,

@@ -27,7 +27,7 @@ func list[T any](ctx context.Context, d *driver, prefix string, tombstones bool,
 		if filter = strings.TrimSuffix(filter, "/"); filter != "" {
 			filter = escape(filter) + "."
 		}
-		consumer, err := bounded(ctx, d, func(ctx context.Context) (jetstream.Consumer, error) {
+		consumer, err := bounded(ctx, d, "$JS.API.CONSUMER.", func(ctx context.Context) (jetstream.Consumer, error) {
 			return d.js.CreateConsumer(ctx, d.stream(), jetstream.ConsumerConfig{
 				FilterSubject: all + filter + ">", DeliverPolicy: jetstream.DeliverLastPerSubjectPolicy, AckPolicy: jetstream.AckNonePolicy,
 				HeadersOnly: true, InactiveThreshold: 30 * time.Second, MemoryStorage: true, Replicas: 1,
@@ -97,7 +97,12 @@ func (d *driver) page(ctx context.Context, consumer jetstream.Consumer) (page []
 	case batch.Error() != nil:
 		return nil, 0, d.explain(batch.Error())
 	case len(page) == 0:
-		return nil, 0, fmt.Errorf("%w: the listing got no answer within %v", store.ErrUnavailable, d.limit(ctx))
+		// The messages that were pending may have been removed meanwhile.
+		info, err := bounded(ctx, d, "$JS.API.CONSUMER.", func(ctx context.Context) (*jetstream.ConsumerInfo, error) { return consumer.Info(ctx) })
+		if err == nil && info.NumPending > 0 {
+			err = fmt.Errorf("%w: the listing got no answer within %v", store.ErrUnavailable, d.limit(ctx))
+		}
+		return nil, 0, err
 	}
 	return page, left, nil
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/holdfast-go/holdfast/internal/tlsurl"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/engine"
 )
@@ -93,17 +94,12 @@ func New(conn *nats.Conn, bucket string, opts *Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	var hosts []string
-	for _, server := range conn.Servers() {
-		_, host, _ := strings.Cut(server, "://")
-		hosts = append(hosts, host)
-	}
-	slices.Sort(hosts)
-	at := strings.Join(hosts, ",") + "/" + bucket
+	// Not those that the client has discovered: they differ from time to time.
+	named := tlsurl.Hosts(append(slices.Clip(conn.Opts.Servers), conn.Opts.Url))
 	registers, err := engine.New(d, &engine.Options{
 		Traits: store.Traits{
-			Name:    strings.TrimSuffix("nats://"+at+"/"+d.prefix, "/"),
-			ID:      "nats:" + at,
+			Name:    strings.TrimSuffix("nats://"+strings.Join(named, ",")+"/"+bucket+"/"+d.prefix, "/"),
+			ID:      "nats:" + strings.Join(slices.Sorted(slices.Values(named)), ",") + "/" + bucket,
 			Prefix:  d.prefix,
 			Trusted: true,
 			MinTTL:  MinTTL,

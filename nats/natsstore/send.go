@@ -41,7 +41,7 @@ type calls struct {
 }
 
 type call struct {
-	subject string
+	subject string // or its beginning
 	end     context.CancelCauseFunc
 }
 
@@ -59,7 +59,7 @@ func (c *calls) lost() { c.end(errDisconnected, func(string) bool { return true 
 func (c *calls) refused(err error) {
 	if match := deniedSubject.FindStringSubmatch(err.Error()); match != nil {
 		denied := fmt.Errorf("%w: the user may not publish to the subject %q", store.ErrDenied, match[1])
-		c.end(denied, func(subject string) bool { return subject == match[1] })
+		c.end(denied, func(subject string) bool { return strings.HasPrefix(match[1], subject) })
 	}
 }
 
@@ -98,33 +98,33 @@ func (d *driver) limit(ctx context.Context) time.Duration {
 
 // send sends one request, and reads the answer as JSON.
 func (d *driver) send(ctx context.Context, m *nats.Msg, answer any) error {
-	within, end := d.calls.begin(ctx, m.Subject)
-	defer end()
-	reply, err := bounded(within, d, func(ctx context.Context) (*nats.Msg, error) { return d.conn.RequestMsgWithContext(ctx, m) })
-	if cause := context.Cause(within); err != nil && ctx.Err() == nil && cause != nil {
-		return cause
-	}
+	reply, err := bounded(ctx, d, m.Subject, func(ctx context.Context) (*nats.Msg, error) { return d.conn.RequestMsgWithContext(ctx, m) })
 	if err != nil {
 		return err
 	}
-	d.calls.answered.Store(true)
 	if err := json.Unmarshal(reply.Data, answer); err != nil {
 		return fmt.Errorf("%w: the server sent an answer that is not of JetStream: %w", store.ErrUnavailable, err)
 	}
 	return nil
 }
 
-// bounded calls a function of the client, within the time for one request.
-func bounded[T any](ctx context.Context, d *driver, f func(context.Context) (T, error)) (T, error) {
+// bounded calls a function of the client, within the time for one request. The function publishes to subjects
+// that begin with the given text.
+func bounded[T any](ctx context.Context, d *driver, subject string, f func(context.Context) (T, error)) (T, error) {
 	limit := d.limit(ctx)
-	within, cancel := context.WithTimeout(ctx, limit)
+	open, end := d.calls.begin(ctx, subject)
+	defer end()
+	within, cancel := context.WithTimeout(open, limit)
 	defer cancel()
 	answer, err := f(within)
 	switch {
 	case err == nil:
+		d.calls.answered.Store(true)
 		return answer, nil
 	case ctx.Err() != nil:
 		return answer, fmt.Errorf("%w: %w", store.ErrUnavailable, context.Cause(ctx))
+	case open.Err() != nil:
+		return answer, context.Cause(open)
 	case within.Err() != nil:
 		return answer, fmt.Errorf("%w: no answer within %v", store.ErrUnavailable, limit.Round(time.Millisecond))
 	}

@@ -59,6 +59,9 @@ func openLocks(kind, dir string) (locks, error) {
 	case kindSQLStore, kindAdvisory, kindPGLock:
 		open, err := openPostgres(kind, dir, &counter{}, true)
 		return claimants(open), err
+	case kindEtcdStore, kindEtcdMutex, kindNATSStore, kindKVCreate:
+		open, err := openQuorum(kind, dir, &counter{}, true)
+		return claimants(open), err
 	default:
 		return nil, fmt.Errorf("no locks of kind %q", kind)
 	}

@@ -28,6 +28,10 @@ type task struct {
 	// with a number. It asks for one after the other, and waits for all. 0: the name.
 	Locks int
 
+	// Writes makes a worker take the lock, wait for a second line, and then write what the lock protects.
+	// It says whether the server accepted the write: 1, or 0.
+	Writes bool
+
 	// Relay, if set, makes the worker repeat for ever: it takes the lock, holds it for this
 	// time, and notes when it frees it. Otherwise the worker holds the lock until it is
 	// killed.
@@ -71,10 +75,32 @@ func work(in io.Reader, out io.Writer, config string) error {
 		_ = json.NewEncoder(out).Encode(line{what, at, n})
 	}
 	say("ready", monotonic(), 0)
-	if _, err := bufio.NewReader(in).ReadString('\n'); err != nil {
+	lines := bufio.NewReader(in)
+	if _, err := lines.ReadString('\n'); err != nil {
 		return err
 	}
 	switch {
+	case t.Writes:
+		c, err := l.(claimants)(t.Name)
+		if err != nil {
+			return err
+		}
+		if err := c.wait(ctx); err != nil {
+			return err
+		}
+		say("held", monotonic(), 0)
+		if _, err := lines.ReadString('\n'); err != nil {
+			return err
+		}
+		accepted, err := c.(writer).write(ctx, 20)
+		if err != nil {
+			return err
+		}
+		n := 0
+		if accepted {
+			n = 1
+		}
+		say("done", monotonic(), n)
 	case t.Cycles > 0:
 		n := 0
 		for end := time.Now().Add(t.Cycles); time.Now().Before(end); n++ {

@@ -2,19 +2,10 @@ package etcd_test
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
 	"errors"
-	"math/big"
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -28,35 +19,6 @@ import (
 )
 
 const password = "zq7hunter2zq7"
-
-// certificate writes a certificate for 127.0.0.1 that signs itself, and its key.
-func certificate(t *testing.T) (cert, key string) {
-	t.Helper()
-	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	form := &x509.Certificate{
-		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: "etcd"}, NotAfter: time.Now().Add(time.Hour),
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, form, form, private.Public(), private)
-	if err != nil {
-		t.Fatal(err)
-	}
-	keyDER, err := x509.MarshalPKCS8PrivateKey(private)
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := t.TempDir()
-	cert, key = filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
-	for file, block := range map[string]*pem.Block{cert: {Type: "CERTIFICATE", Bytes: der}, key: {Type: "PRIVATE KEY", Bytes: keyDER}} {
-		if err := os.WriteFile(file, pem.EncodeToMemory(block), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return cert, key
-}
 
 // listen serves connections by f, and returns the address.
 func listen(t *testing.T, f func(net.Conn)) string {
@@ -83,7 +45,7 @@ func listen(t *testing.T, f func(net.Conn)) string {
 // app/, and reader may only read it.
 func protected(t *testing.T) (address, cert string) {
 	t.Helper()
-	cert, key := certificate(t)
+	cert, key := servers.Certificate(t)
 	plain := servers.NewEtcd(t)
 	ctx := t.Context()
 	c, err := clientv3.New(clientv3.Config{Endpoints: []string{plain.Address()}})
@@ -115,7 +77,7 @@ func protected(t *testing.T) (address, cert string) {
 func TestEtcdErrors(t *testing.T) {
 	plain := servers.NewEtcd(t)
 	secure, cert := protected(t)
-	otherCert, _ := certificate(t)
+	otherCert, _ := servers.Certificate(t)
 	web := httptest.NewServer(http.NotFoundHandler())
 	t.Cleanup(web.Close)
 	webTLS := httptest.NewTLSServer(http.NotFoundHandler())

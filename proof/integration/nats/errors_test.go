@@ -47,17 +47,13 @@ func TestNATSErrors(t *testing.T) {
 	}
 	web := httptest.NewServer(http.NotFoundHandler())
 	t.Cleanup(web.Close)
-	cert := filepath.Join(t.TempDir(), "cert.pem")
+	cert, key := servers.Certificate(t)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { l.Close() }) // it accepts and never answers
-	if out, err := exec.CommandContext(t.Context(), "openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=nats", "-addext", "subjectAltName=IP:127.0.0.1",
-		"-keyout", cert+".key", "-out", cert).CombinedOutput(); err != nil {
-		t.Fatalf("openssl: %v %s", err, out)
-	}
-	secure := servers.NewNATS(t, "tls { cert_file: \""+cert+"\", key_file: \""+cert+".key\" }\n")
+	secure := servers.NewNATS(t, "tls { cert_file: \""+cert+"\", key_file: \""+key+"\" }\n")
 	if err := natsstore.CreateBucket(t.Context(), connected(t, secure.Address(), nats.RootCAs(cert)), "locks", nil); err != nil {
 		t.Fatal(err)
 	}
@@ -114,6 +110,14 @@ func TestNATSErrors(t *testing.T) {
 			}
 			t.Log(err)
 		})
+	}
+	t.Setenv("NATS_USER", "reader")
+	t.Setenv("NATS_PASSWORD", password)
+	began := time.Now()
+	for key, err := range open(t, "nats://"+secret.Address()+"/locks").List(t.Context(), "") {
+		if !errors.Is(err, store.ErrDenied) || time.Since(began) > time.Second {
+			t.Errorf("a listing without the right: %q, %v after %v", key, err, time.Since(began))
+		}
 	}
 }
 

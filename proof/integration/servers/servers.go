@@ -106,8 +106,9 @@ func (s *Set) Close() {
 func Prepare(ctx context.Context) error {
 	_, errV := goBinary(ctx, versityPackage, versityVersion, "versitygw")
 	_, errM := goBinary(ctx, minioPackage, minioVersion, "minio")
+	_, errN := goBinary(ctx, natsPackage, natsVersion, "nats-server")
 	_, errD := dynamoDir(ctx)
-	return errors.Join(errV, errM, errD)
+	return errors.Join(errV, errM, errN, errD)
 }
 
 // shared is a server that is started once.
