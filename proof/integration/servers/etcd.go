@@ -23,10 +23,20 @@ func NewEtcd(t testing.TB, flags ...string) *Etcd {
 	return NewEtcdCluster(t, 1, flags...)[0]
 }
 
+// NewEtcdIn is like NewEtcd, with the data of the server in an empty directory.
+func NewEtcdIn(t testing.TB, dir string, flags ...string) *Etcd {
+	t.Helper()
+	return newEtcd(t, dir, 1, flags...)[0]
+}
+
 // NewEtcdCluster starts a cluster of n members without data; see NewEtcd.
 func NewEtcdCluster(t testing.TB, n int, flags ...string) []*Etcd {
 	t.Helper()
-	dir := t.TempDir()
+	return newEtcd(t, t.TempDir(), n, flags...)
+}
+
+func newEtcd(t testing.TB, dir string, n int, flags ...string) []*Etcd {
+	t.Helper()
 	return get(t, "etcd", func(ctx context.Context) ([]*Etcd, error) {
 		members, err := StartEtcd(ctx, dir, n, flags...)
 		for _, m := range members {

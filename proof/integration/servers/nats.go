@@ -27,18 +27,23 @@ type NATS struct{ *Restartable }
 // ends, the server ends.
 func NewNATS(t testing.TB, config string) *NATS {
 	t.Helper()
-	return newNATS(t, 1, config)[0]
+	return newNATS(t, t.TempDir(), 1, config)[0]
+}
+
+// NewNATSIn is like NewNATS, with the data of the server in an empty directory.
+func NewNATSIn(t testing.TB, dir, config string) *NATS {
+	t.Helper()
+	return newNATS(t, dir, 1, config)[0]
 }
 
 // NewNATSCluster starts a cluster of n servers without data.
 func NewNATSCluster(t testing.TB, n int) []*NATS {
 	t.Helper()
-	return newNATS(t, n, "")
+	return newNATS(t, t.TempDir(), n, "")
 }
 
-func newNATS(t testing.TB, n int, config string) []*NATS {
+func newNATS(t testing.TB, dir string, n int, config string) []*NATS {
 	t.Helper()
-	dir := t.TempDir()
 	return get(t, "NATS", func(ctx context.Context) ([]*NATS, error) {
 		members, err := StartNATS(ctx, dir, n, config)
 		for _, m := range members {
