@@ -49,22 +49,23 @@ func (d *driver) await(ctx context.Context, key string, from int64) (changed boo
 	within, cancel := context.WithTimeout(clientv3.WithRequireLeader(ctx), safetyRead)
 	defer cancel()
 	live, _ := d.keys(key) // each change of a tombstone is one of the value, too
-	for resp := range d.client.Watch(within, live, clientv3.WithRev(from)) {
-		switch err := resp.Err(); {
-		case errors.Is(err, rpctypes.ErrCompacted):
-			return true, nil
-		case within.Err() != nil:
-		case err != nil:
-			return false, d.explain(err)
-		case len(resp.Events) > 0:
-			return true, nil
+	events := d.client.Watch(within, live, clientv3.WithRev(from))
+	for {
+		select {
+		case <-within.Done():
+			return false, context.Cause(ctx) // nil if only the time of this wait is over
+		case resp, open := <-events:
+			err := resp.Err()
+			switch {
+			case within.Err() != nil:
+				return false, context.Cause(ctx)
+			case !open:
+				return false, fmt.Errorf("%w: the watch has ended", store.ErrUnavailable)
+			case errors.Is(err, rpctypes.ErrCompacted), err == nil && len(resp.Events) > 0:
+				return true, nil
+			case err != nil:
+				return false, d.explain(err)
+			}
 		}
 	}
-	switch {
-	case ctx.Err() != nil:
-		return false, context.Cause(ctx)
-	case within.Err() == nil:
-		return false, fmt.Errorf("%w: the watch has ended", store.ErrUnavailable)
-	}
-	return false, nil
 }

@@ -39,6 +39,7 @@ func (d *driver) describe(ctx context.Context) (Description, error) {
 	if r := info.Config.RePublish; r != nil {
 		found.Wakes = r.Destination == d.wakeSubject(">")
 	}
+	d.wakes.Store(found.Wakes)
 	if !slices.Equal(info.Config.Subjects, []string{"$KV." + d.bucket + ".>"}) {
 		found.Unsafe = append(found.Unsafe, "its subjects are not those of a key-value bucket")
 	}

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -82,6 +83,7 @@ type driver struct {
 	prefix string // ends with a slash unless it is empty
 	o      Options
 	calls  *calls
+	wakes  atomic.Bool // the bucket wakes waiters
 }
 
 var bucketName = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,200}$`)

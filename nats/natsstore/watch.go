@@ -11,8 +11,11 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// safetyRead is how often a waiter reads without a message: a message can be lost with a connection.
-const safetyRead = 2 * time.Second
+// A waiter reads from time to time without a message: a message can be lost with a connection.
+const (
+	safetyRead = 10 * time.Second // if the bucket is known to wake waiters
+	pollRead   = 2 * time.Second
+)
 
 // wakeSubject is where the bucket repeats the headers of its messages.
 func (d *driver) wakeSubject(tokens string) string { return "$HOLDFAST." + d.bucket + "." + tokens }
@@ -34,6 +37,10 @@ func (s *Store) Watch(ctx context.Context, key string, seen store.Version) error
 	}
 	defer func() { _ = sub.Unsubscribe() }() // a closed connection has no subscriptions
 	for {
+		pause := pollRead
+		if s.d.wakes.Load() {
+			pause = safetyRead
+		}
 		// The server handles the subscription before the read, because both use one connection.
 		current, err := s.d.Read(ctx, key, "")
 		if ctx.Err() != nil {
@@ -51,7 +58,7 @@ func (s *Store) Watch(ctx context.Context, key string, seen store.Version) error
 		if version != seen {
 			return nil
 		}
-		if err := backoff.SleepOrWake(ctx, safetyRead, changed); err != nil {
+		if err := backoff.SleepOrWake(ctx, pause, changed); err != nil {
 			return err
 		}
 	}
