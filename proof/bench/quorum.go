@@ -168,7 +168,7 @@ func (c *etcdMutex) write(ctx context.Context, n uint64) (bool, error) {
 }
 
 // kvLock is the recipe for locks that programs on NATS use: the holder creates a key, and renews it before
-// the TTL of the bucket removes it. NATS tells no watcher of that removal.
+// the TTL of the bucket removes it. No watcher of the bucket hears of that removal.
 type kvLock struct {
 	kv, data jetstream.KeyValue
 	name     string
