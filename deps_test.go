@@ -105,7 +105,7 @@ cmd/internal/doctor:    store store/filestore object internal/... cmd/internal/p
 cmd/internal/doctor/awsdoctor: store object compat/reservation compat/s3verstore aws/... cmd/internal/doctor cmd/internal/trial
 cmd/internal/doctor/gcpdoctor: store object gcp/... cmd/internal/doctor cmd/internal/trial
 cmd/internal/stores:    store store/filestore store/memstore object object/dirbucket items/largeitem items/storetable compat/reserve internal/... cmd/internal/printable cmd/internal/exit cmd/internal/output cmd/internal/doctor
-cmd/internal/allstores: store/... object/... items/... compat/... aws/... redis/... gcp/... azure/... internal/... cmd/internal/printable cmd/internal/exit cmd/internal/output cmd/internal/doctor/... cmd/internal/stores
+cmd/internal/allstores: store/... object/... items/... compat/... aws/... redis/... gcp/... azure/... etcd/... nats/... internal/... cmd/internal/printable cmd/internal/exit cmd/internal/output cmd/internal/doctor/... cmd/internal/stores
 cmd/internal/cmdline:   store internal/... cmd/internal/printable cmd/internal/exit cmd/internal/child cmd/internal/output cmd/internal/stores
 cmd/internal/transfer:  object internal/... cmd/internal/exit cmd/internal/output
 cmd/internal/leases:    store store/filestore lease internal/... cmd/internal/printable cmd/internal/exit cmd/internal/output cmd/internal/stores cmd/internal/cmdline

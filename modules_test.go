@@ -35,6 +35,8 @@ compat/reservation: . object compat internal/aws aws github.com/aws/
 compat/s3verstore:  . internal/aws aws github.com/aws/
 redis:              . github.com/redis/
 gcp:                . object cloud.google.com/go/ google.golang.org/api
+nats:               . github.com/nats-io/nats.go
+etcd:               . go.etcd.io/etcd/ go.uber.org/zap google.golang.org/grpc
 cmd:                *
 
 # Never released.
@@ -268,7 +270,7 @@ func TestBuiltPackages(t *testing.T) {
 		packages string
 		without  string // no built package has such a path
 	}{
-		{"lease checkpoint store/filestore", `holdfast/((internal/)?aws|object|items|compat|cmd|store/sqlstore)(/|$)|github.com/aws/`},
+		{"lease checkpoint store/filestore", `holdfast/((internal/)?aws|object|items|compat|cmd|store/sqlstore|etcd|nats)(/|$)|github.com/aws/`},
 		{"lease store/sqlstore", `holdfast/((internal/)?aws|object|items|compat|cmd)(/|$)|github.com/aws/`},
 		{"object/bucketstore object/dirbucket object/indexbucket", `holdfast/((internal/)?aws|items|compat|cmd)/|github.com/aws/`},
 		{"items/sqltable store/sqlstore", `holdfast/((internal/)?aws|compat)/|github.com/aws/`},
@@ -277,6 +279,8 @@ func TestBuiltPackages(t *testing.T) {
 		{"aws/dynamostore lease", `holdfast/(items|compat)/|service/s3`},
 		{"redis/redisstore lease", `holdfast/((internal/)?aws|object|items|compat|cmd|store/sqlstore)(/|$)|github.com/aws/`},
 		{"gcp/gcsstore lease", `holdfast/((internal/)?aws|items|compat|cmd)/|github.com/aws/`},
+		{"etcd/etcdstore lease", `holdfast/((internal/)?aws|object|items|compat|cmd|store/sqlstore|nats)(/|$)|github.com/(aws|nats-io)/`},
+		{"nats/natsstore lease", `holdfast/((internal/)?aws|object|items|compat|cmd|store/sqlstore|etcd)(/|$)|github.com/aws/|google.golang.org/`},
 	} {
 		args := []string{"-deps"}
 		for pkg := range strings.FieldsSeq(c.packages) {

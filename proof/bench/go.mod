@@ -64,12 +64,15 @@ require (
 	github.com/jackc/pgservicefile v0.0.0-20240606120523-5a60cdf6a761 // indirect
 	github.com/jackc/puddle/v2 v2.2.3 // indirect
 	github.com/jalaali/go-jalaali v0.0.0-20210801064154-80525e88d958 // indirect
+	github.com/klauspost/compress v1.18.5 // indirect
 	github.com/kylelemons/godebug v1.1.0 // indirect
 	github.com/lib/pq v1.10.9 // indirect
 	github.com/lmittmann/tint v1.1.3 // indirect
 	github.com/magefile/mage v1.14.0 // indirect
 	github.com/markusmobius/go-dateparser v1.2.4 // indirect
 	github.com/munnerz/goautoneg v0.0.0-20191010083416-a7dc8b61c822 // indirect
+	github.com/nats-io/nkeys v0.4.15 // indirect
+	github.com/nats-io/nuid v1.0.1 // indirect
 	github.com/pierrec/lz4/v4 v4.1.23 // indirect
 	github.com/pkg/browser v0.0.0-20240102092130-5ac0b6a4141c // indirect
 	github.com/prometheus/client_golang v1.20.5 // indirect
@@ -101,13 +104,16 @@ require (
 	github.com/go-redsync/redsync/v4 v4.17.0
 	github.com/google/uuid v1.6.0 // indirect
 	github.com/holdfast-go/holdfast/aws v0.1.0
+	github.com/holdfast-go/holdfast/etcd v0.1.0
 	github.com/holdfast-go/holdfast/internal/aws v0.1.0 // indirect
 	github.com/holdfast-go/holdfast/items v0.1.0
 	github.com/holdfast-go/holdfast/items/dynamotable v0.1.0
+	github.com/holdfast-go/holdfast/nats v0.1.0
 	github.com/holdfast-go/holdfast/proof/integration v0.1.0
 	github.com/holdfast-go/holdfast/redis v0.1.0
 	github.com/holdfast-go/holdfast/store/sqlstore v0.1.0
 	github.com/mattn/go-isatty v0.0.20 // indirect
+	github.com/nats-io/nats.go v1.53.1
 	github.com/ncruces/go-strftime v1.0.0 // indirect
 	github.com/redis/go-redis/v9 v9.22.0
 	github.com/remyoudompheng/bigfft v0.0.0-20230129092748-24d4a6f8daec // indirect
@@ -139,6 +145,10 @@ replace github.com/holdfast-go/holdfast/object => ../../object
 replace github.com/holdfast-go/holdfast/proof/integration => ../integration
 
 replace github.com/holdfast-go/holdfast/redis => ../../redis
+
+replace github.com/holdfast-go/holdfast/etcd => ../../etcd
+
+replace github.com/holdfast-go/holdfast/nats => ../../nats
 
 replace github.com/holdfast-go/holdfast/items => ../../items
 

@@ -65,6 +65,9 @@ func openLocks(kind, dir string) (locks, error) {
 	case kindAzblob, kindBlobLease:
 		open, err := openAzure(kind, dir, &counter{}, true)
 		return claimants(open), err
+	case kindEtcdStore, kindEtcdMutex, kindNATSStore, kindKVCreate:
+		open, err := openQuorum(kind, dir, &counter{}, true)
+		return claimants(open), err
 	default:
 		return nil, fmt.Errorf("no locks of kind %q", kind)
 	}

@@ -31,6 +31,9 @@ type task struct {
 	// Later, if set, makes the worker take the Locks, and write the object of each when it gets a
 	// further line. The text is what it writes.
 	Later string
+	// Writes makes a worker take the lock, wait for a second line, and then write what the lock protects.
+	// It says whether the server accepted the write: 1, or 0.
+	Writes bool
 
 	// Relay, if set, makes the worker repeat for ever: it takes the lock, holds it for this
 	// time, and notes when it frees it. Otherwise the worker holds the lock until it is
@@ -82,6 +85,27 @@ func work(in io.Reader, out io.Writer, config string) error {
 	switch {
 	case t.Later != "":
 		return t.writeLater(ctx, lines, say)
+	case t.Writes:
+		c, err := l.(claimants)(t.Name)
+		if err != nil {
+			return err
+		}
+		if err := c.wait(ctx); err != nil {
+			return err
+		}
+		say("held", monotonic(), 0)
+		if _, err := lines.ReadString('\n'); err != nil {
+			return err
+		}
+		accepted, err := c.(writer).write(ctx, 20)
+		if err != nil {
+			return err
+		}
+		n := 0
+		if accepted {
+			n = 1
+		}
+		say("done", monotonic(), n)
 	case t.Cycles > 0:
 		n := 0
 		for end := time.Now().Add(t.Cycles); time.Now().Before(end); n++ {

@@ -17,6 +17,8 @@ func Drivers() stores.Drivers {
 		"sqlite":          sqlDriver((*database).sqlite),
 		"postgres":        sqlDriver((*database).postgres),
 		"mysql":           mysqlDriver(),
+		"etcd":            etcdDriver(),
+		"nats":            natsDriver(),
 		"redis":           redisDriver(),
 		"rediss":          redisDriver(),
 		"s3":              s3Driver(),

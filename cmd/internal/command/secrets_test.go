@@ -81,7 +81,7 @@ func TestSecretsInURLs(t *testing.T) {
 	t.Setenv("AWS_REGION", "us-east-1")
 	t.Setenv("AWS_EC2_METADATA_DISABLED", "true")
 	for _, form := range secretForms {
-		for _, scheme := range []string{"file", "s3", "s3+versioned", "dynamodb", "gs", "azblob", "FILE", "http", "postgres", "mysql", "redis", "rediss", "sqlite", "flie", ""} {
+		for _, scheme := range []string{"file", "s3", "s3+versioned", "dynamodb", "gs", "azblob", "FILE", "http", "postgres", "etcd", "nats", "mysql", "redis", "rediss", "sqlite", "flie", ""} {
 			store := strings.ReplaceAll(form, "PASSWORD", password)
 			if scheme == "" {
 				store = strings.TrimPrefix(strings.TrimPrefix(strings.TrimPrefix(store, "SCHEME"), ":"), "//")

@@ -54,6 +54,18 @@ sslrootcert, sslcert, sslkey, socket, connect_timeout`,
 		TableForm: "mysql://HOST/DATABASE",
 	},
 	{
+		Name: "etcd", Form: "etcd://HOST:PORT/PREFIX", what: "keys in etcd",
+		parameters: `user (the password is in ETCDCTL_USER or ETCDCTL_PASSWORD), tls (true),
+cacert, cert, key (files), timeout (of a request). Several members:
+etcd://HOST:PORT,HOST:PORT,HOST:PORT/PREFIX`,
+	},
+	{
+		Name: "nats", Form: "nats://HOST:PORT/BUCKET/PREFIX", what: "a bucket of NATS JetStream",
+		parameters: `user (the password is in NATS_PASSWORD; a token in NATS_TOKEN), creds (file),
+tls (true), cacert, cert, key (files), timeout (of a request),
+replicas (of a bucket that init creates)`,
+	},
+	{
 		Name: "s3", Form: "s3://BUCKET/PREFIX", what: "a bucket with conditional writes",
 		parameters: `region, endpoint (http://HOST:PORT), profile, anonymous, fips, dualstack,
 timeout (of a request), unsafe, path_style, sse, sse_key, acl,

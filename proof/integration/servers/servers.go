@@ -126,7 +126,8 @@ func Prepare(ctx context.Context) error {
 	_, errG := goBinary(ctx, fakeGCSPackage, fakeGCSVersion, fakeGCSProgram)
 	_, errD := dynamoDir(ctx)
 	_, errA := azuriteDir(ctx)
-	return errors.Join(errV, errM, errG, errD, errA)
+	_, errN := goBinary(ctx, natsPackage, natsVersion, "nats-server")
+	return errors.Join(errV, errM, errG, errD, errA, errN)
 }
 
 // shared is a server that is started once.

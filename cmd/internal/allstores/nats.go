@@ -1,0 +1,115 @@
+package allstores
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/holdfast-go/holdfast/cmd/internal/doctor"
+	"github.com/holdfast-go/holdfast/cmd/internal/stores"
+	"github.com/holdfast-go/holdfast/nats/natsstore"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+func natsDriver() *stores.Driver {
+	return &stores.Driver{Open: openNATS, Init: initNATS, Doctor: natsTarget}
+}
+
+// openNATS opens nats://HOST:PORT/BUCKET/PREFIX; see [natsstore.Open] for its parameters.
+func openNATS(ctx context.Context, a *stores.Access, u *url.URL, _ bool) (stores.Opened, error) {
+	t, err := natsstore.FromURL(u.String(), nil)
+	if err != nil {
+		return stores.Opened{}, err
+	}
+	for _, server := range t.Servers {
+		host, _, _ := net.SplitHostPort(strings.TrimPrefix(server, "nats://"))
+		if t.Secret && !t.Encrypted && !thisMachine(host) {
+			a.Log().Warn("the store's URL does not demand an encrypted connection to NATS, and other machines of the network could read the password: add cacert=FILE or tls=true", "host", host)
+			break
+		}
+	}
+	st, err := natsstore.Open(ctx, u.String(), &natsstore.Options{Logger: a.Log()})
+	if err != nil {
+		return stores.Opened{}, err
+	}
+	return stores.Opened{Store: st, Closer: st, URL: store.TraitsOf(st).Name}, nil
+}
+
+// initNATS creates the bucket.
+func initNATS(ctx context.Context, a *stores.Access, raw string) (map[string]any, error) {
+	u, err := a.ParseStore(raw)
+	if err != nil {
+		return nil, err
+	}
+	t, err := natsstore.FromURL(u.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+	conn, err := t.Connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close()
+	if err := natsstore.CreateBucket(ctx, conn, t.Bucket, &t.Options); err != nil {
+		return nil, err
+	}
+	return a.Usable(ctx, raw)
+}
+
+func natsTarget(ctx context.Context, a *stores.Access, u *url.URL) (*doctor.Target, func(), error) {
+	st, err := openNATS(ctx, a, u, false)
+	if err != nil {
+		return nil, nil, err
+	}
+	target := doctor.Registers(st.URL, st.Store)
+	target.Kind = "nats"
+	target.Steps = func(e *doctor.Examination) []doctor.Step {
+		return []doctor.Step{{ID: "bucket", What: "the bucket", Needed: true, Run: func(ctx context.Context) []doctor.Check {
+			found, err := st.Store.(*natsstore.Store).Describe(ctx)
+			if err != nil {
+				return e.Failed(doctor.Finding("bucket", "settings of the bucket", true), err)
+			}
+			return slices.Concat(natsSettings(found), natsReplicas(found), natsWakes(found), natsSyncs(found))
+		}}}
+	}
+	return target, func() { st.Close() }, nil
+}
+
+func natsSettings(found natsstore.Description) []doctor.Check {
+	c := doctor.Finding("bucket", "settings of the bucket", true)
+	if len(found.Unsafe) > 0 {
+		return c.Unsafe(strings.Join(found.Unsafe, ", "), "the bucket can lose locks, so Holdfast refuses it: use a bucket that holdfast init creates")
+	}
+	return c.OK("in files, without limits that remove messages")
+}
+
+func natsReplicas(found natsstore.Description) []doctor.Check {
+	c := doctor.Finding("replicas", "replicas of the bucket", false)
+	switch {
+	case found.Replicas < 3:
+		return c.Warn(fmt.Sprint(found.Replicas), "while its server does not run, no lock can be taken or renewed; three replicas tolerate the loss of one")
+	case len(found.Behind) > 0:
+		return c.Warn("offline or behind: "+strings.Join(found.Behind, ", "), "if more replicas fail, no lock can be taken")
+	}
+	return c.OK("%d, all up to date; %s leads", found.Replicas, found.Leader)
+}
+
+func natsWakes(found natsstore.Description) []doctor.Check {
+	c := doctor.Finding("wakes", "waiters hear of changes", false)
+	if !found.Wakes {
+		return c.Warn("the bucket does not repeat its messages", "waiters read every two seconds: a bucket that holdfast init creates wakes them at once")
+	}
+	return c.OK("yes")
+}
+
+// natsSyncs says what no client can find out.
+func natsSyncs(found natsstore.Description) []doctor.Check {
+	means := "by default the server writes to the disk every two minutes, and a power cut loses locks that were acknowledged: set sync_interval: always"
+	if found.Replicas > 1 {
+		means = "by default each server writes to the disk every two minutes; if all replicas lose their power, locks that were acknowledged are lost: set sync_interval: always, or keep the replicas apart"
+	}
+	return doctor.Finding("fsync", "writes that survive a power cut", false).As(doctor.NotTested, "a client cannot see sync_interval in the configuration of the server", means)
+}

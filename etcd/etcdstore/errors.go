@@ -1,0 +1,108 @@
+package etcdstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/engine"
+)
+
+// maxText bounds the text of an error that a server sent, in bytes.
+const maxText = 500
+
+// errLearner is the answer of a member that does not vote yet.
+var errLearner = rpctypes.Error(rpctypes.ErrGRPCNotSupportedForLearner)
+
+// send sends one request, within the time for it. A member without a leader refuses the request at once.
+func send[T any](ctx context.Context, d *driver, request func(context.Context) (T, error)) (T, error) {
+	limit := d.o.Timeout
+	if deadline, ok := ctx.Deadline(); ok {
+		limit = min(limit, max(time.Until(deadline)/2, 500*time.Millisecond))
+	}
+	within, cancel := context.WithTimeout(clientv3.WithRequireLeader(ctx), limit)
+	defer cancel()
+	answer, err := request(within)
+	switch {
+	case err == nil:
+		return answer, nil
+	case ctx.Err() != nil:
+		return answer, fmt.Errorf("%w: %w", store.ErrUnavailable, context.Cause(ctx))
+	case within.Err() != nil:
+		return answer, fmt.Errorf("%w: no answer within %v", store.ErrUnavailable, limit.Round(time.Millisecond))
+	}
+	return answer, d.explain(err)
+}
+
+// explain makes an error of etcd match the errors of package store. An error with the outcome NotApplied
+// is used only for an answer that etcd gives before it applies a request, or instead of applying it.
+func (d *driver) explain(err error) error {
+	text := d.text(err)
+	failed := func(kind error, advice string) error {
+		if advice != "" {
+			advice = "; " + advice
+		}
+		return fmt.Errorf("%w: %s%s", kind, text, advice)
+	}
+	var known rpctypes.EtcdError
+	if errors.As(rpctypes.Error(err), &known) {
+		switch known {
+		case rpctypes.ErrTooManyRequests, rpctypes.ErrInvalidAuthToken, rpctypes.ErrAuthOldRevision, errLearner:
+			return failed(engine.ErrBusy, "")
+		case rpctypes.ErrNoSpace:
+			return store.MarkNotApplied(failed(store.ErrUnavailable, "compact and defragment the database, then type etcdctl alarm disarm"))
+		case rpctypes.ErrRequestTooLarge:
+			return failed(store.ErrMisconfigured, "start the server with --max-request-bytes of 262144 or more")
+		case rpctypes.ErrPermissionDenied:
+			return failed(store.ErrDenied, "the role of the user needs the permission readwrite for the prefix "+strconv.Quote(d.prefix))
+		case rpctypes.ErrUserEmpty:
+			return failed(store.ErrCredentials, "the server demands a user: set ETCDCTL_USER to USER:PASSWORD")
+		case rpctypes.ErrAuthFailed, rpctypes.ErrUserNotFound:
+			return failed(store.ErrCredentials, "look at the user, and at ETCDCTL_USER or ETCDCTL_PASSWORD")
+		case rpctypes.ErrCorrupt:
+			return failed(store.ErrUnsafe, "the members of the cluster have different data: see etcdctl alarm list")
+		}
+	}
+	switch code := status.Code(err); {
+	case code == codes.Unimplemented:
+		return failed(store.ErrMisconfigured, "this is not a server of etcd 3.4 or later")
+	case code == codes.ResourceExhausted && strings.Contains(text, "received message larger than max"):
+		return failed(store.ErrCorrupt, "another program wrote a value that is larger than a register")
+	case code != codes.Unavailable:
+	case strings.Contains(text, "authentication handshake failed"):
+		kind := store.ErrUnavailable
+		if strings.Contains(text, "tls: ") || strings.Contains(text, "x509: ") {
+			kind = store.ErrMisconfigured // there was no connection, so the request was not sent
+		}
+		return failed(kind, "look at the parameters tls, cacert, cert and key of the URL")
+	case strings.Contains(text, "error reading server preface"):
+		return failed(store.ErrUnavailable, "the server may want TLS, which needs the parameter tls or cacert, or is not etcd")
+	}
+	return failed(store.ErrUnavailable, "")
+}
+
+// text returns the text of an error, without what gRPC writes around the cause.
+func (d *driver) text(err error) string {
+	text := err.Error()
+	if s, ok := status.FromError(err); ok {
+		text = s.Message()
+	}
+	if quoted, ok := strings.CutPrefix(text, "connection error: desc = "); ok {
+		if inner, err := strconv.Unquote(quoted); err == nil {
+			text = strings.TrimPrefix(strings.TrimPrefix(inner, "transport: "), "Error while dialing: ")
+		}
+	}
+	if len(text) > maxText {
+		text = strings.ToValidUTF8(text[:maxText], "") + "..."
+	}
+	return d.o.Hide(text)
+}

@@ -1,0 +1,108 @@
+package natsstore
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/engine"
+)
+
+// sizeHeader is the size of a message of which a consumer gets the headers alone.
+const sizeHeader = "Nats-Msg-Size"
+
+// list yields the keys below a prefix. It reads the headers of the last message of each subject with a
+// consumer in the memory of the server.
+func list[T any](ctx context.Context, d *driver, prefix string, tombstones bool, show func(store.Tagged) T) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		var none T
+		all := "$KV." + d.bucket + "."
+		filter := d.prefix + prefix
+		if filter = strings.TrimSuffix(filter, "/"); filter != "" {
+			filter = escape(filter) + "."
+		}
+		consumer, err := bounded(ctx, d, "$JS.API.CONSUMER.", func(ctx context.Context) (jetstream.Consumer, error) {
+			return d.js.CreateConsumer(ctx, d.stream(), jetstream.ConsumerConfig{
+				FilterSubject: all + filter + ">", DeliverPolicy: jetstream.DeliverLastPerSubjectPolicy, AckPolicy: jetstream.AckNonePolicy,
+				HeadersOnly: true, InactiveThreshold: 30 * time.Second, MemoryStorage: true, Replicas: 1,
+			})
+		})
+		if err != nil {
+			yield(none, err)
+			return
+		}
+		defer func() {
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+			defer cancel()
+			_ = d.js.DeleteConsumer(ctx, d.stream(), consumer.CachedInfo().Name) // else the server removes it
+		}()
+		seen, total := map[string]bool{}, 0 // a key that is written meanwhile comes again
+		for pending := consumer.CachedInfo().NumPending; pending > 0; {
+			page, left, err := d.page(ctx, consumer)
+			if err != nil {
+				yield(none, err)
+				return
+			}
+			pending = left
+			for _, m := range page {
+				key, ok := unescape(strings.TrimPrefix(m.Subject(), all))
+				name, within := strings.CutPrefix(key, d.prefix)
+				if !ok || !within || seen[key] || store.CheckKey(name) != nil {
+					continue
+				}
+				if total += len(key); total > maxListing {
+					yield(none, fmt.Errorf("%w: the keys below the prefix have more than %d bytes, too many for a listing; list a longer prefix", store.ErrCorrupt, maxListing))
+					return
+				}
+				seen[key] = true
+				deleted := m.Headers().Get(sizeHeader) == strconv.Itoa(engine.TombstoneSize)
+				meta, err := m.Metadata()
+				if err != nil || deleted && !tombstones {
+					continue
+				}
+				if !yield(show(store.Tagged{Key: name, Tag: string(tagOf(meta.Sequence.Stream))}), nil) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// page fetches the next messages of a listing, and returns how many remain.
+func (d *driver) page(ctx context.Context, consumer jetstream.Consumer) (page []jetstream.Msg, left uint64, err error) {
+	if err := store.CheckContext(ctx); err != nil {
+		return nil, 0, err
+	}
+	batch, err := consumer.Fetch(pageSize, jetstream.FetchMaxWait(d.limit(ctx)))
+	if err != nil {
+		return nil, 0, d.explain(err)
+	}
+	for m := range batch.Messages() {
+		page = append(page, m)
+		meta, err := m.Metadata()
+		if err != nil {
+			return nil, 0, d.explain(err)
+		}
+		if left = meta.NumPending; left == 0 {
+			return page, 0, nil // without a wait for further messages
+		}
+	}
+	switch {
+	case batch.Error() != nil:
+		return nil, 0, d.explain(batch.Error())
+	case len(page) == 0:
+		// The messages that were pending may have been removed meanwhile.
+		info, err := bounded(ctx, d, "$JS.API.CONSUMER.", func(ctx context.Context) (*jetstream.ConsumerInfo, error) { return consumer.Info(ctx) })
+		if err == nil && info.NumPending > 0 {
+			err = fmt.Errorf("%w: the listing got no answer within %v", store.ErrUnavailable, d.limit(ctx))
+		}
+		return nil, 0, err
+	}
+	return page, left, nil
+}

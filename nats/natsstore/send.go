@@ -1,0 +1,187 @@
+package natsstore
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/engine"
+)
+
+// maxText bounds the text of an error that a server sent, in bytes.
+const maxText = 500
+
+// The codes of JetStream that prove an outcome, or show what is wrong.
+const (
+	codeWrongSequence      = 10071 // the condition is not true
+	codeSequenceInProgress = 10164 // another write of the key is in progress: nothing was proposed
+	codeNoMessage          = 10037
+	codeNoStream           = 10059
+	codeNotEnabled         = 10076
+	codeNotForAccount      = 10039
+	codeMessageTooLarge    = 10054
+)
+
+// calls are the requests in flight of a connection. When the connection breaks, or the server refuses a
+// subject, no answer will come.
+type calls struct {
+	mu       sync.Mutex
+	inFlight map[*call]struct{}
+	answered atomic.Bool // JetStream has answered once
+}
+
+type call struct {
+	subject string // or its beginning
+	end     context.CancelCauseFunc
+}
+
+func newCalls() *calls { return &calls{inFlight: map[*call]struct{}{}} }
+
+var (
+	errDisconnected = fmt.Errorf("%w: the connection was lost before the answer", store.ErrUnavailable)
+	deniedSubject   = regexp.MustCompile(`(?i)permissions violation for publish to "([^"]*)"`)
+)
+
+// lost ends all requests.
+func (c *calls) lost() { c.end(errDisconnected, func(string) bool { return true }) }
+
+// refused ends the requests that an error of the connection is about.
+func (c *calls) refused(err error) {
+	if match := deniedSubject.FindStringSubmatch(err.Error()); match != nil {
+		denied := fmt.Errorf("%w: the user may not publish to the subject %q", store.ErrDenied, match[1])
+		c.end(denied, func(subject string) bool { return strings.HasPrefix(match[1], subject) })
+	}
+}
+
+func (c *calls) end(cause error, of func(subject string) bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for call := range c.inFlight {
+		if of(call.subject) {
+			call.end(cause)
+		}
+	}
+}
+
+// begin returns the context of a request.
+func (c *calls) begin(ctx context.Context, subject string) (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	one := &call{subject, cancel}
+	c.mu.Lock()
+	c.inFlight[one] = struct{}{}
+	c.mu.Unlock()
+	return ctx, func() {
+		c.mu.Lock()
+		delete(c.inFlight, one)
+		c.mu.Unlock()
+		cancel(nil)
+	}
+}
+
+// limit returns the time for one request.
+func (d *driver) limit(ctx context.Context) time.Duration {
+	if deadline, ok := ctx.Deadline(); ok {
+		return min(d.o.Timeout, max(time.Until(deadline)/2, 500*time.Millisecond))
+	}
+	return d.o.Timeout
+}
+
+// send sends one request, and reads the answer as JSON.
+func (d *driver) send(ctx context.Context, m *nats.Msg, answer any) error {
+	reply, err := bounded(ctx, d, m.Subject, func(ctx context.Context) (*nats.Msg, error) { return d.conn.RequestMsgWithContext(ctx, m) })
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(reply.Data, answer); err != nil {
+		return fmt.Errorf("%w: the server sent an answer that is not of JetStream: %w", store.ErrUnavailable, err)
+	}
+	return nil
+}
+
+// bounded calls a function of the client, within the time for one request. The function publishes to subjects
+// that begin with the given text.
+func bounded[T any](ctx context.Context, d *driver, subject string, f func(context.Context) (T, error)) (T, error) {
+	limit := d.limit(ctx)
+	open, end := d.calls.begin(ctx, subject)
+	defer end()
+	within, cancel := context.WithTimeout(open, limit)
+	defer cancel()
+	answer, err := f(within)
+	switch {
+	case err == nil:
+		d.calls.answered.Store(true)
+		return answer, nil
+	case ctx.Err() != nil:
+		return answer, fmt.Errorf("%w: %w", store.ErrUnavailable, context.Cause(ctx))
+	case open.Err() != nil:
+		return answer, context.Cause(open)
+	case within.Err() != nil:
+		return answer, fmt.Errorf("%w: no answer within %v", store.ErrUnavailable, limit.Round(time.Millisecond))
+	}
+	return answer, d.explain(err)
+}
+
+// explain makes an error of NATS match the errors of package store.
+func (d *driver) explain(err error) error {
+	text := strings.TrimPrefix(err.Error(), "nats: ")
+	if len(text) > maxText {
+		text = strings.ToValidUTF8(text[:maxText], "") + "..."
+	}
+	text = d.o.Hide(text)
+	failed := func(kind error, advice string) error {
+		if advice != "" {
+			advice = "; " + advice
+		}
+		return fmt.Errorf("%w: %s%s", kind, text, advice)
+	}
+	var api *jetstream.APIError
+	if errors.As(err, &api) {
+		d.calls.answered.Store(true)
+		switch int(api.ErrorCode) {
+		case codeWrongSequence:
+			return &engine.ConditionFailedError{}
+		case codeSequenceInProgress:
+			return failed(engine.ErrBusy, "another write of the key is in progress")
+		case codeNoMessage:
+			return store.ErrNotFound
+		case codeNoStream:
+			return failed(store.ErrMisconfigured, fmt.Sprintf("create the bucket %s with holdfast init or CreateBucket", d.bucket))
+		case codeNotEnabled, codeNotForAccount:
+			return failed(store.ErrMisconfigured, "turn JetStream on, for the server and for the account")
+		case codeMessageTooLarge:
+			return failed(store.ErrMisconfigured, "set max_msg_size of the bucket to 100000 bytes or more")
+		}
+		return failed(store.ErrUnavailable, "")
+	}
+	switch {
+	case errors.Is(err, nats.ErrNoResponders) && d.calls.answered.Load():
+		return failed(engine.ErrBusy, "the bucket has no leader now")
+	case errors.Is(err, nats.ErrNoResponders):
+		return failed(store.ErrMisconfigured, "turn JetStream on, and create the bucket with holdfast init or CreateBucket")
+	case errors.Is(err, nats.ErrReconnectBufExceeded), errors.Is(err, nats.ErrConnectionReconnecting):
+		return fmt.Errorf("%w: the connection is lost", engine.ErrBusy) // nothing was sent
+	case errors.Is(err, nats.ErrMaxPayload):
+		return failed(store.ErrMisconfigured, "set max_payload of the server to 100000 bytes or more")
+	case errors.Is(err, nats.ErrConnectionClosed):
+		return failed(store.ErrClosed, "")
+	case errors.Is(err, nats.ErrAuthorization), errors.Is(err, nats.ErrAuthExpired), errors.Is(err, nats.ErrAuthRevoked):
+		return failed(store.ErrCredentials, "look at NATS_USER and NATS_PASSWORD, NATS_TOKEN, or the parameter creds")
+	case strings.Contains(text, "tls: "), strings.Contains(text, "x509: "), errors.Is(err, nats.ErrSecureConnRequired), errors.Is(err, nats.ErrSecureConnWanted):
+		return failed(store.ErrMisconfigured, "look at the parameters tls, cacert, cert and key of the URL")
+	case errors.Is(err, nats.ErrNoServers):
+		return failed(store.ErrUnavailable, "look at the address, and whether the server runs")
+	case errors.Is(err, nats.ErrNoInfoReceived):
+		return failed(store.ErrUnavailable, "this is not a server of NATS")
+	}
+	return failed(store.ErrUnavailable, "")
+}

@@ -1,0 +1,399 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.etcd.io/etcd/client/v3/concurrency"
+	"go.uber.org/zap"
+	"google.golang.org/grpc"
+
+	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/etcd/etcdstore"
+	"github.com/holdfast-go/holdfast/lease"
+	"github.com/holdfast-go/holdfast/nats/natsstore"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// The kinds of locks on servers that agree by a majority.
+const (
+	kindEtcdStore = "holdfast, etcdstore"
+	kindEtcdMutex = "etcd's concurrency.Mutex"
+	kindNATSStore = "holdfast, natsstore"
+	kindKVCreate  = "recipe: create in a key-value bucket with a TTL"
+)
+
+// recipeTTL is the TTL of the bucket of the recipe: that of Holdfast's leases.
+const recipeTTL = 30 * time.Second
+
+// writer is a claimant that can write what the lock protects, as its library shows it.
+type writer interface {
+	// write reports whether the server accepted a write of the present holder, or of an earlier one.
+	write(ctx context.Context, n uint64) (accepted bool, err error)
+}
+
+// openQuorum returns what makes claimants of a kind. The server is at an address.
+func openQuorum(kind, address string, n *counter, keep bool) (func(lock string) (claimant, error), error) {
+	ctx := context.Background()
+	var st store.Store
+	switch kind {
+	case kindEtcdStore, kindEtcdMutex:
+		config, opts, err := etcdstore.FromURL("etcd://"+address+"/bench", nil)
+		if err != nil {
+			return nil, err
+		}
+		if kind == kindEtcdMutex {
+			config = clientv3.Config{Endpoints: config.Endpoints, Logger: zap.NewNop()}
+		}
+		config.DialOptions = append(config.DialOptions, grpc.WithChainUnaryInterceptor(func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, o ...grpc.CallOption) error {
+			n.n.Add(1)
+			return invoke(ctx, method, req, reply, cc, o...)
+		}), grpc.WithChainStreamInterceptor(func(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, stream grpc.Streamer, o ...grpc.CallOption) (grpc.ClientStream, error) {
+			s, err := stream(ctx, desc, cc, method, o...)
+			return countedStream{ClientStream: s, requests: &n.n}, err
+		}))
+		client, err := clientv3.New(config)
+		if err != nil {
+			return nil, err
+		}
+		if kind == kindEtcdMutex {
+			return func(lock string) (claimant, error) {
+				s, err := concurrency.NewSession(client)
+				if err != nil {
+					return nil, err
+				}
+				return &etcdMutex{client, s, concurrency.NewMutex(s, "/mutex/"+lock), lock}, nil
+			}, nil
+		}
+		if st, err = etcdstore.New(client, opts); err != nil {
+			return nil, err
+		}
+	case kindNATSStore, kindKVCreate:
+		conn, err := nats.Connect("nats://"+address, nats.ReconnectBufSize(-1), nats.SetCustomDialer(countingDialer{n}))
+		if err != nil {
+			return nil, err
+		}
+		if kind == kindKVCreate {
+			js, err := jetstream.New(conn)
+			if err != nil {
+				return nil, err
+			}
+			locks, err := js.CreateOrUpdateKeyValue(ctx, jetstream.KeyValueConfig{Bucket: "recipe", TTL: recipeTTL, Storage: jetstream.FileStorage})
+			if err != nil {
+				return nil, err
+			}
+			data, err := js.CreateOrUpdateKeyValue(ctx, jetstream.KeyValueConfig{Bucket: "data", Storage: jetstream.FileStorage})
+			return func(lock string) (claimant, error) {
+				return &kvLock{kv: locks, data: data, name: lock, keep: keep}, nil
+			}, err
+		}
+		if err := natsstore.CreateBucket(ctx, conn, "bench", nil); err != nil {
+			return nil, err
+		}
+		if st, err = natsstore.New(conn, "bench", nil); err != nil {
+			return nil, err
+		}
+		if _, err := st.Put(ctx, "first/"+rand.Text(), "", nil); err != nil { // it looks at the bucket, once
+			return nil, err
+		}
+	}
+	saved, err := checkpoint.New(st, nil)
+	if err != nil {
+		return nil, err
+	}
+	of := newHoldfast(st, &lease.Options{ManualRenewal: !keep})
+	return func(lock string) (claimant, error) {
+		c, err := of(lock)
+		if err != nil {
+			return nil, err
+		}
+		return &fencing{c.(*holdfast), saved, lock}, nil
+	}, nil
+}
+
+// fencing is a holder that saves its progress with the token of its lease.
+type fencing struct {
+	*holdfast
+	saved checkpoint.Store
+	name  string
+}
+
+func (c *fencing) write(ctx context.Context, n uint64) (bool, error) {
+	_, err := c.saved.Advance(ctx, c.name, checkpoint.Position{Sequence: n}, &checkpoint.AdvanceOptions{Token: c.guard.Token()})
+	if errors.Is(err, checkpoint.ErrFenced) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+type etcdMutex struct {
+	client *clientv3.Client
+	s      *concurrency.Session
+	m      *concurrency.Mutex
+	name   string
+}
+
+func (c *etcdMutex) try(ctx context.Context) (bool, error) {
+	err := c.m.TryLock(ctx)
+	if errors.Is(err, concurrency.ErrLocked) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+func (c *etcdMutex) wait(ctx context.Context) error { return c.m.Lock(ctx) }
+func (c *etcdMutex) renew(ctx context.Context) error {
+	_, err := c.client.KeepAliveOnce(ctx, c.s.Lease())
+	return err
+}
+func (c *etcdMutex) release(ctx context.Context) error { return c.m.Unlock(ctx) }
+
+func (c *etcdMutex) write(ctx context.Context, n uint64) (bool, error) {
+	_, err := c.client.Put(ctx, "/data/"+c.name, strconv.FormatUint(n, 10))
+	return err == nil, err
+}
+
+// kvLock is the recipe for locks that programs on NATS use: the holder creates a key, and renews it before
+// the TTL of the bucket removes it. No watcher of the bucket hears of that removal.
+type kvLock struct {
+	kv, data jetstream.KeyValue
+	name     string
+	keep     bool
+	revision uint64
+	end      context.CancelFunc
+}
+
+func (c *kvLock) try(ctx context.Context) (got bool, err error) {
+	c.revision, err = c.kv.Create(ctx, c.name, []byte("held"))
+	if errors.Is(err, jetstream.ErrKeyExists) {
+		return false, nil
+	}
+	if err == nil && c.keep {
+		ctx, c.end = context.WithCancel(context.Background())
+		go func() {
+			for {
+				select {
+				case <-ctx.Done():
+					return
+				case <-time.After(recipeTTL / 3):
+					_ = c.renew(ctx)
+				}
+			}
+		}()
+	}
+	return err == nil, err
+}
+
+func (c *kvLock) wait(ctx context.Context) error {
+	for {
+		if got, err := c.try(ctx); got || err != nil {
+			return err
+		}
+		time.Sleep(time.Second)
+	}
+}
+
+func (c *kvLock) renew(ctx context.Context) (err error) {
+	c.revision, err = c.kv.Update(ctx, c.name, []byte("held"), c.revision)
+	return err
+}
+
+func (c *kvLock) release(ctx context.Context) error {
+	if c.end != nil {
+		c.end()
+	}
+	return c.kv.Delete(ctx, c.name, jetstream.LastRevision(c.revision))
+}
+
+func (c *kvLock) write(ctx context.Context, n uint64) (bool, error) {
+	_, err := c.data.Put(ctx, c.name, []byte(strconv.FormatUint(n, 10)))
+	return err == nil, err
+}
+
+// countingDialer counts the messages that a client of NATS publishes.
+type countingDialer struct{ n *counter }
+
+func (d countingDialer) Dial(network, address string) (net.Conn, error) {
+	c, err := net.Dial(network, address)
+	return countingConn{c, d.n}, err
+}
+
+type countingConn struct {
+	net.Conn
+	n *counter
+}
+
+func (c countingConn) Write(b []byte) (int, error) {
+	c.n.n.Add(int64(bytes.Count(b, []byte("PUB "))))
+	return c.Conn.Write(b)
+}
+
+// quorum compares locks of several kinds on one server.
+func quorum(ctx context.Context, w io.Writer, title, address string, r *run, kinds ...string) error {
+	on := on{title: title, unit: "requests", spread: 5 * time.Second}
+	var subjects []*subject
+	for _, kind := range kinds {
+		s := &subject{name: kind, requests: &counter{}}
+		var err error
+		if s.claimant, err = openQuorum(kind, address, s.requests, false); err != nil {
+			return err
+		}
+		if s.holder, err = openQuorum(kind, address, &counter{}, true); err != nil {
+			return err
+		}
+		subjects = append(subjects, s)
+	}
+	var err error
+	if on.raw, err = rawQuorum(ctx, kinds[0], address); err != nil {
+		return err
+	}
+	if !r.waitOnly {
+		if err := remote(ctx, w, on, subjects, r); err != nil {
+			return err
+		}
+	}
+	r.later(func(w io.Writer) error { return waiting(ctx, w, on, subjects, r) })
+	r.later(func(w io.Writer) error { return deadOnQuorum(w, title, address, kinds) })
+	r.later(func(w io.Writer) error { return stoppedOnQuorum(ctx, w, title, address, kinds) })
+	return nil
+}
+
+// rawQuorum returns a function that overwrites one key on the condition that it is still what it was.
+func rawQuorum(ctx context.Context, kind, address string) (func(context.Context) error, error) {
+	text := strings.Repeat("x", 400)
+	if kind == kindEtcdStore {
+		c, err := clientv3.New(clientv3.Config{Endpoints: []string{address}, Logger: zap.NewNop()})
+		revision := int64(0)
+		return func(ctx context.Context) error {
+			resp, err := c.Txn(ctx).If(clientv3.Compare(clientv3.ModRevision("raw"), "=", revision)).Then(clientv3.OpPut("raw", text)).Commit()
+			if err != nil {
+				return err
+			}
+			revision = resp.Header.Revision
+			return must(resp.Succeeded, nil)
+		}, err
+	}
+	conn, err := nats.Connect("nats://" + address)
+	if err != nil {
+		return nil, err
+	}
+	js, err := jetstream.New(conn)
+	if err != nil {
+		return nil, err
+	}
+	kv, err := js.CreateOrUpdateKeyValue(ctx, jetstream.KeyValueConfig{Bucket: "raw"})
+	revision := uint64(0)
+	return func(ctx context.Context) (err error) {
+		revision, err = kv.Update(ctx, "raw", []byte(text), revision)
+		return err
+	}, err
+}
+
+// deadOnQuorum kills a process that holds locks for which another process waits.
+func deadOnQuorum(w io.Writer, title, address string, kinds []string) error {
+	t := table{head: []string{"on " + title + ": takeover after kill -9, default settings", "median", "least", "most"}}
+	rows, errs := make([][]string, len(kinds)), make([]error, len(kinds))
+	var wg sync.WaitGroup
+	for i, kind := range kinds {
+		wg.Go(func() {
+			got, err := takeoversAtOnce(kind, address)
+			if errs[i] = err; err == nil {
+				rows[i] = []string{kind, short(got.median()), short(slices.Min(got)), short(slices.Max(got))}
+			}
+		})
+	}
+	wg.Wait()
+	t.rows = rows
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	t.print(w)
+	return nil
+}
+
+// stoppedOnQuorum stops a holder with SIGSTOP until another process has the lock and has written. Then the
+// first one continues, and writes at once.
+func stoppedOnQuorum(ctx context.Context, w io.Writer, title, address string, kinds []string) error {
+	const times = 5
+	t := table{head: []string{"on " + title + ": a holder is stopped past its lease, and then writes", fmt.Sprintf("late writes that the server accepted, of %d", times)}}
+	rows, errs := make([][]string, len(kinds)), make([]error, len(kinds))
+	var wg sync.WaitGroup
+	for i, kind := range kinds {
+		wg.Go(func() {
+			damage := make([]int, times)
+			failed := make([]error, times)
+			var each sync.WaitGroup
+			for j := range times {
+				each.Go(func() { damage[j], failed[j] = stopped(ctx, kind, address, fmt.Sprint("stopped-", j)) })
+			}
+			each.Wait()
+			errs[i] = errors.Join(failed...)
+			total := 0
+			for _, n := range damage {
+				total += n
+			}
+			rows[i] = []string{kind, fmt.Sprint(total)}
+		})
+	}
+	wg.Wait()
+	t.rows = rows
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	t.print(w)
+	return nil
+}
+
+// stopped returns 1 if the server accepts the write of a holder that was stopped past its lease.
+func stopped(ctx context.Context, kind, address, name string) (int, error) {
+	first, err := startWorker(task{Kind: kind, Dir: address, Name: name, Writes: true})
+	if err != nil {
+		return 0, err
+	}
+	defer first.kill()
+	if err := first.begin(); err != nil {
+		return 0, err
+	}
+	if _, err := first.next("held"); err != nil {
+		return 0, err
+	}
+	if err := first.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		return 0, err
+	}
+	open, err := openQuorum(kind, address, &counter{}, true)
+	if err != nil {
+		return 0, err
+	}
+	second, err := open(name)
+	if err != nil {
+		return 0, err
+	}
+	if err := second.wait(ctx); err != nil {
+		return 0, err
+	}
+	if accepted, err := second.(writer).write(ctx, 10); err != nil || !accepted {
+		return 0, fmt.Errorf("%s: the present holder could not write: %w", kind, err)
+	}
+	if err := first.begin(); err != nil { // the line that lets it write
+		return 0, err
+	}
+	if err := first.cmd.Process.Signal(syscall.SIGCONT); err != nil {
+		return 0, err
+	}
+	done, err := first.next("done")
+	return done.N, err
+}

@@ -1,0 +1,233 @@
+// Package etcd_test tests the registers in etcd on its real server.
+package etcd_test
+
+import (
+	"context"
+	"os"
+	"sync"
+	"testing"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc"
+
+	"github.com/holdfast-go/holdfast/etcd/etcdstore"
+	"github.com/holdfast-go/holdfast/lease"
+	"github.com/holdfast-go/holdfast/proof/integration/registers"
+	"github.com/holdfast-go/holdfast/proof/integration/servers"
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/storetest"
+)
+
+func TestMain(m *testing.M) { os.Exit(m.Run()) }
+
+// open opens the registers at a URL.
+func open(t testing.TB, url string) *etcdstore.Store {
+	t.Helper()
+	st, err := etcdstore.Open(t.Context(), url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { st.Close() })
+	return st
+}
+
+// unary is what happens to each request of a client.
+type unary = func(ctx context.Context, method string, request, reply any, send func() error) error
+
+// intercepted opens the registers at a URL with a client whose requests pass through f.
+func intercepted(t testing.TB, url string, f unary) *etcdstore.Store {
+	t.Helper()
+	config, opts, err := etcdstore.FromURL(url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	st, err := etcdstore.New(client(t, config, f), opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return st
+}
+
+func client(t testing.TB, config clientv3.Config, f unary) *clientv3.Client {
+	t.Helper()
+	config.DialOptions = append(config.DialOptions, grpc.WithChainUnaryInterceptor(
+		func(ctx context.Context, method string, request, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, o ...grpc.CallOption) error {
+			return f(ctx, method, request, reply, func() error { return invoke(ctx, method, request, reply, cc, o...) })
+		}))
+	c, err := clientv3.New(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	return c
+}
+
+// space is a new prefix on a server.
+func space(testing.TB, registers.Server) registers.Open {
+	prefix := servers.Unique("etcd")
+	return func(t testing.TB, address string) store.Store { return open(t, "etcd://"+address+"/"+prefix) }
+}
+
+// TestEtcd: the suites on one member of etcd, while connections are cut, and while the server is killed.
+func TestEtcd(t *testing.T) {
+	registers.Kind{
+		Start:    func(t *testing.T) registers.Server { return servers.NewEtcd(t) },
+		NewSpace: func(t *testing.T, server registers.Server) registers.Open { return space(t, server) },
+		Registers: storetest.Options{
+			Intercept: func(t *testing.T, first store.Store, carry func(func() error) error) store.Store {
+				return intercepted(t, store.TraitsOf(first).Name, func(_ context.Context, _ string, _, _ any, send func() error) error { return carry(send) })
+			},
+		},
+	}.Run(t)
+}
+
+// cluster is a cluster of which a test kills the leader. Its address is that of a member that runs.
+type cluster struct {
+	t       *testing.T
+	members []*servers.Etcd
+
+	mu     sync.Mutex
+	killed *servers.Etcd
+	next   int
+}
+
+func (c *cluster) Address() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for {
+		c.next++
+		if m := c.members[c.next%len(c.members)]; m != c.killed {
+			return m.Address()
+		}
+	}
+}
+
+func (c *cluster) Kill() {
+	var leader *servers.Etcd
+	for end := time.Now().Add(time.Minute); leader == nil; time.Sleep(100 * time.Millisecond) {
+		if time.Now().After(end) {
+			c.t.Fatal("the cluster has no leader")
+		}
+		for _, m := range c.members {
+			if leads(c.t, m.Address()) {
+				leader = m
+			}
+		}
+	}
+	c.mu.Lock()
+	c.killed = leader
+	c.mu.Unlock()
+	leader.Kill()
+}
+
+func (c *cluster) Start(ctx context.Context) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	err := c.killed.Start(ctx)
+	c.killed = nil
+	return err
+}
+
+// leads reports whether the member at an address leads its cluster.
+func leads(t *testing.T, address string) bool {
+	found, err := open(t, "etcd://"+address+"/none").Describe(t.Context())
+	return err == nil && len(found.Members) > 0 && found.Members[0].Leads
+}
+
+// TestEtcdCluster: the leader of three members is killed with -9 under contenders and writers. The others
+// elect a leader, and lose nothing that was acknowledged.
+func TestEtcdCluster(t *testing.T) {
+	t.Parallel()
+	registers.Kind{
+		Start: func(t *testing.T) registers.Server {
+			return &cluster{t: t, members: servers.NewEtcdCluster(t, 3)}
+		},
+		NewSpace: func(t *testing.T, server registers.Server) registers.Open { return space(t, server) },
+	}.RunKills(t)
+}
+
+// TestEtcdWakes: a waiter hears of a release at once, although it would look by itself only after seconds.
+func TestEtcdWakes(t *testing.T) {
+	t.Parallel()
+	server := servers.NewEtcd(t)
+	o := &lease.Options{Tuning: lease.Tuning{MinPoll: 9 * time.Second, MaxPoll: 9 * time.Second}}
+	var clients [2]*lease.Client
+	for i := range clients {
+		var err error
+		if clients[i], err = lease.New(open(t, "etcd://"+server.Address()+"/wakes"), o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ctx := t.Context()
+	var waited time.Duration
+	for range 5 {
+		guard, err := clients[0].Acquire(ctx, "job", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := make(chan time.Time, 1)
+		go func() {
+			guard, err := clients[1].Acquire(ctx, "job", nil)
+			if err != nil {
+				t.Error(err)
+			} else if err := guard.Release(ctx); err != nil {
+				t.Error(err)
+			}
+			got <- time.Now()
+		}()
+		time.Sleep(300 * time.Millisecond)
+		if err := guard.Release(ctx); err != nil {
+			t.Fatal(err)
+		}
+		released := time.Now()
+		waited += (<-got).Sub(released)
+	}
+	if waited > 2*time.Second {
+		t.Errorf("five hand-overs took %v", waited)
+	}
+	t.Logf("a hand-over took %v", waited/5)
+}
+
+// TestEtcdCompacted: etcd removes the revision from which a waiter wants to watch, after the waiter has
+// read. The watch returns, so that its caller reads again.
+func TestEtcdCompacted(t *testing.T) {
+	t.Parallel()
+	server := servers.NewEtcd(t)
+	url := "etcd://" + server.Address() + "/compacted"
+	raw, err := clientv3.New(clientv3.Config{Endpoints: []string{server.Address()}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer raw.Close()
+	var compact sync.Once
+	st := intercepted(t, url, func(ctx context.Context, _ string, _, _ any, send func() error) error {
+		err := send()
+		compact.Do(func() {
+			var last int64
+			for range 3 {
+				put, err := raw.Put(ctx, "another", "value")
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				last = put.Header.Revision
+			}
+			if _, err := raw.Compact(ctx, last); err != nil {
+				t.Error(err)
+			}
+		})
+		return err
+	})
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	if err := st.Watch(ctx, "job", ""); err != nil {
+		t.Errorf("a watch from a removed revision: %v", err)
+	}
+	// The control: without a removed revision, and without a change, the watch does not return.
+	short, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	if err := st.Watch(short, "job", ""); err == nil {
+		t.Error("a watch without a change returned")
+	}
+}

@@ -1,0 +1,116 @@
+package servers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/workerpool"
+)
+
+const (
+	natsPackage = "github.com/nats-io/nats-server/v2"
+	natsVersion = "v2.15.2"
+)
+
+// NATS is a server of NATS with JetStream for tests.
+type NATS struct{ *Restartable }
+
+// NewNATS starts a server without data. The parameter config is a part of its configuration. When the test
+// ends, the server ends.
+func NewNATS(t testing.TB, config string) *NATS {
+	t.Helper()
+	return newNATS(t, t.TempDir(), 1, config)[0]
+}
+
+// NewNATSIn is like NewNATS, with the data of the server in an empty directory.
+func NewNATSIn(t testing.TB, dir, config string) *NATS {
+	t.Helper()
+	return newNATS(t, dir, 1, config)[0]
+}
+
+// NewNATSCluster starts a cluster of n servers without data.
+func NewNATSCluster(t testing.TB, n int) []*NATS {
+	t.Helper()
+	return newNATS(t, t.TempDir(), n, "")
+}
+
+func newNATS(t testing.TB, dir string, n int, config string) []*NATS {
+	t.Helper()
+	return get(t, "NATS", func(ctx context.Context) ([]*NATS, error) {
+		members, err := StartNATS(ctx, dir, n, config)
+		for _, m := range members {
+			t.Cleanup(m.Kill)
+		}
+		return members, err
+	})
+}
+
+// StartNATS is like NewNATS and NewNATSCluster, for programs that are not tests. The data of the servers are
+// below dir. The caller must kill all servers, also after an error.
+func StartNATS(ctx context.Context, dir string, n int, config string) ([]*NATS, error) {
+	bin, err := goBinary(ctx, natsPackage, natsVersion, "nats-server")
+	if err != nil {
+		return nil, err
+	}
+	var routes []string
+	for range n {
+		route, err := freeAddress()
+		if err != nil {
+			return nil, err
+		}
+		routes = append(routes, route)
+	}
+	if !strings.Contains(config, "jetstream") {
+		config += "\njetstream { store_dir: \"DIR\" }\n"
+	}
+	var members []*NATS
+	for i := range n {
+		members = append(members, &NATS{newRestartable("nats-server", func(address string) (*exec.Cmd, error) {
+			data := filepath.Join(dir, fmt.Sprint("n", i))
+			text := fmt.Sprintf("listen: %q\nserver_name: n%d\n", address, i) + strings.ReplaceAll(config, "DIR", data)
+			if n > 1 {
+				text += fmt.Sprintf("cluster {\n name: test\n listen: %q\n routes: [", routes[i])
+				for _, route := range routes {
+					text += fmt.Sprintf("%q\n", "nats://"+route)
+				}
+				text += "]\n}\n"
+			}
+			file := filepath.Join(dir, fmt.Sprintf("n%d.conf", i))
+			return exec.Command(bin, "-c", file), os.WriteFile(file, []byte(text), 0o600)
+		}, greets)})
+	}
+	errs := make([]error, n)
+	workerpool.Each(n, n, func(i int) { errs[i] = members[i].Start(ctx) })
+	return members, errors.Join(errs...)
+}
+
+// greets returns nil if a server of NATS accepts connections.
+func greets(ctx context.Context, address string) error {
+	var d net.Dialer
+	c, err := d.DialContext(ctx, "tcp", address)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	_ = c.SetDeadline(time.Now().Add(5 * time.Second))
+	b := make([]byte, 5)
+	if _, err := c.Read(b); err != nil || string(b) != "INFO " {
+		return fmt.Errorf("it says %q: %w", b, cmpErr(err))
+	}
+	return nil
+}
+
+func cmpErr(err error) error {
+	if err == nil {
+		return errors.New("not a server of NATS")
+	}
+	return err
+}
