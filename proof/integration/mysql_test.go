@@ -99,8 +99,14 @@ func TestMySQLSetUp(t *testing.T) {
 			}
 		})
 	}
-	if _, err := newMariaDB(t, server).store(t, false).Put(t.Context(), "k", "", []byte("v")); err != nil {
-		t.Errorf("the control, without any of this: %v", err)
+	d := newMariaDB(t, server)
+	name := d.url[strings.LastIndex(d.url, "/")+1:]
+	admin.with(t, "CREATE USER one@'%'", "GRANT SELECT, INSERT, UPDATE ON "+name+".holdfast TO one@'%'")
+	for _, user := range []string{"root", "one"} {
+		d.url = as(user)(d.url)
+		if _, err := d.store(t, false).Put(t.Context(), user, "", []byte("v")); err != nil {
+			t.Errorf("the control, without any of this, as %s: %v", user, err)
+		}
 	}
 }
 

@@ -25,7 +25,8 @@
 // The driver must be github.com/go-sql-driver/mysql, or one with the same texts of errors: Holdfast reads
 // the number of an error from its text. Any value of the driver's options clientFoundRows,
 // interpolateParams and charset is right. The sql_mode of the sessions must contain STRICT_TRANS_TABLES,
-// as it does by default. Waiters poll. The tests use MariaDB 10.11; MySQL 8 was never tested.
+// as it does by default. Set innodb_lock_wait_timeout to less than 10 seconds: then a write that waits for
+// a row of another transaction has a known outcome. Waiters poll. The tests use MariaDB 10.11; MySQL 8 was never tested.
 //
 // # SQLite
 //

@@ -52,9 +52,12 @@ func (d *database) mysql(u *url.URL, query url.Values, _ bool) error {
 			return exit.Usagef("the store's URL has an unknown parameter %s (known: table, prefix, %s)", storeurl.Parameter(parameter, values), strings.Join(MySQLParameters, ", "))
 		}
 	}
-	file, err := readOptionFile()
-	if err != nil {
-		return err
+	var file map[string]string
+	if os.Getenv("MYSQL_PWD") == "" || !query.Has("user") {
+		var err error
+		if file, err = readOptionFile(); err != nil {
+			return err
+		}
 	}
 	config := mysql.NewConfig()
 	config.User = cmp.Or(query.Get("user"), file["user"], username.Current())
@@ -69,8 +72,9 @@ func (d *database) mysql(u *url.URL, query url.Values, _ bool) error {
 	}
 	config.InterpolateParams = true // one request for each statement
 	config.Logger = &mysql.NopLogger{}
-	// Settings of the server do not matter for the sessions of the command.
-	config.Params = map[string]string{"sql_mode": "'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION'", "time_zone": "'+00:00'", "autocommit": "1"}
+	// Settings of the server do not matter for the sessions of the command. A statement gives up waiting for a
+	// row before the store gives up waiting for the statement, so that its outcome is known.
+	config.Params = map[string]string{"sql_mode": "'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION'", "time_zone": "'+00:00'", "autocommit": "1", "innodb_lock_wait_timeout": "5"}
 	if seconds := query.Get("connect_timeout"); seconds != "" {
 		n, err := strconv.Atoi(seconds)
 		if err != nil || n < 1 || n > 3600 {

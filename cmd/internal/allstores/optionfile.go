@@ -25,17 +25,21 @@ func readOptionFile() (map[string]string, error) {
 		return nil, nil
 	}
 	path := filepath.Join(home, ".my.cnf")
-	f, err := os.Open(path)
+	found, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
+	if err == nil && !found.Mode().IsRegular() {
+		return nil, fmt.Errorf("%w: the option file %s is not an ordinary file", store.ErrMisconfigured, path)
+	}
+	f, err := os.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("%w: the option file %s: %w", store.ErrMisconfigured, path, err)
 	}
 	defer f.Close()
 	info, err := f.Stat()
-	if err != nil || !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%w: the option file %s is not an ordinary file", store.ErrMisconfigured, path)
+	if err != nil {
+		return nil, err
 	}
 	text, err := io.ReadAll(io.LimitReader(f, maxOptionFile))
 	if err != nil {
@@ -48,7 +52,7 @@ func readOptionFile() (map[string]string, error) {
 	case info.Mode().Perm()&0o077 != 0:
 		return nil, fmt.Errorf("%w: other users may have access to the password in %s: remove their rights with chmod 600", store.ErrUnsafe, path)
 	case owner != os.Geteuid() && owner != 0:
-		return nil, fmt.Errorf("%w: the file %s with a password belongs to another user", store.ErrUnsafe, path)
+		return nil, fmt.Errorf("%w: the option file %s contains a password and belongs to another user: set HOME, or set MYSQL_PWD and name the user in the URL", store.ErrUnsafe, path)
 	}
 	return options, nil
 }
