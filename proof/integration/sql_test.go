@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -42,7 +43,7 @@ type database struct {
 
 // newSQLite makes a database in a file.
 func newSQLite(t *testing.T) database {
-	d := database{sqlstore.SQLite, "sqlite", "file:" + filepath.Join(t.TempDir(), "db.sqlite") +
+	d := database{sqlstore.SQLite, "sqlite", "file:" + strings.ReplaceAll(filepath.Join(t.TempDir(), "db.sqlite"), "#", "%23") +
 		"?_pragma=busy_timeout(10000)&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_txlock=immediate"}
 	d.create(t)
 	return d
