@@ -564,3 +564,29 @@ func certificates(t *testing.T, dir string) (ca, cert, key string) {
 	}
 	return write("ca.pem", "CERTIFICATE", authority.Raw), write("cert.pem", "CERTIFICATE", server.Raw), write("key.pem", "EC PRIVATE KEY", text)
 }
+
+// TestMySQLSync: InnoDB shows a transaction to others before it is durable. So a write that a read has shown counts
+// as applied only after another commit.
+func TestMySQLSync(t *testing.T) {
+	t.Parallel()
+	d := newMariaDB(t, servers.NewMariaDB(t))
+	st := d.store(t, false)
+	commits := func() (n int) {
+		t.Helper()
+		err := d.open(t).QueryRowContext(t.Context(), "SELECT coalesce(max(checks + 1), 0) FROM "+sqlstore.FenceTable+" WHERE name = '!sync'").Scan(&n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	v, err := st.Put(t.Context(), "k", "", []byte("v"))
+	if err != nil || commits() != 0 {
+		t.Fatalf("a write with a reply: %v, %d further commits", err, commits())
+	}
+	for want := 1; want < 3; want++ {
+		found, err := store.Resolve(t.Context(), st, "k", "", v)
+		if err != nil || found.Resolution != store.ResolutionApplied || commits() != want {
+			t.Errorf("%v, %v, %d further commits; want %d", found.Resolution, err, commits(), want)
+		}
+	}
+}

@@ -63,6 +63,12 @@ type Options struct {
 	// Check before the first write, but does not probe the server.
 	TrustConditions bool
 
+	// Sync is for a server whose reads can show a write before that write survives a crash: it makes all
+	// writes durable that earlier reads have shown. The engine calls Sync before it reports an in-doubt
+	// write as applied. If Sync fails, the outcome is unknown. Set Traits.ReadsUnsynced too. Nil means
+	// that reads show durable writes only.
+	Sync func(context.Context) error
+
 	// If the store ignores conditions, the engine calls OnConditionsIgnored. The function returns
 	// the error with which all writes then fail, or nil if the user accepts the risk. The error
 	// should match [store.ErrUnsafe]. If OnConditionsIgnored is nil, the error is the

@@ -248,3 +248,35 @@ func TestFollowsTombstone(t *testing.T) {
 		}
 	})
 }
+
+// TestSync: on a server whose reads can show a write before it is durable, a write whose reply is lost counts as
+// applied only if Sync has made it durable.
+func TestSync(t *testing.T) {
+	kinds(t, func(t *testing.T, s *server) {
+		var syncs int
+		var fail error
+		st := s.open(t, func(o *engine.Options) {
+			o.Sync = func(context.Context) error { syncs++; return fail }
+		})
+		v := mustPut(t, st, "k", "", "one")
+		if syncs != 0 {
+			t.Errorf("a write with a reply called Sync %d times", syncs)
+		}
+		s.faults = []fault{lost}
+		v2, err := st.Put(t.Context(), "k", v, []byte("two"))
+		if err != nil || syncs != 1 {
+			t.Fatalf("a lost reply: %v, after %d calls of Sync", err, syncs)
+		}
+		if found, err := st.Resolve(t.Context(), "k", v, v2); err != nil || found.Resolution != store.ResolutionApplied || syncs != 2 {
+			t.Errorf("Resolve: %v, %v, after %d calls of Sync", found.Resolution, err, syncs)
+		}
+		fail = errLost
+		s.faults = []fault{lost}
+		if _, err := st.Put(t.Context(), "k", v2, []byte("three")); store.OutcomeOf(err) != store.Unknown {
+			t.Errorf("Sync failed: %v (%v)", err, store.OutcomeOf(err))
+		}
+		if found, err := st.Resolve(t.Context(), "k", v, v2); err == nil {
+			t.Errorf("Resolve although Sync failed: %v", found.Resolution)
+		}
+	})
+}

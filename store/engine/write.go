@@ -140,7 +140,7 @@ func (w *writing) resolve(ctx context.Context, cause error, try int) (Stored, er
 	var made Stored
 	var err error
 	if known {
-		made, err = w.conflicts(refused.Current.clone(), cause)
+		made, err = w.conflicts(ctx, refused.Current.clone(), cause)
 	} else {
 		made, err = w.readBack(ctx, cause)
 	}
@@ -171,7 +171,7 @@ func (w *writing) readBack(ctx context.Context, cause error) (Stored, error) {
 	current, err := w.s.read(ctx, w.key, "")
 	switch {
 	case err == nil, errors.Is(err, store.ErrNotFound):
-		return w.conflicts(current, cause)
+		return w.conflicts(ctx, current, cause)
 	case errors.Is(err, store.ErrCorrupt):
 		return Stored{}, w.failed(store.MarkNotApplied(err))
 	case w.lost != nil:
@@ -184,8 +184,11 @@ func (w *writing) readBack(ctx context.Context, cause error) (Stored, error) {
 
 // conflicts decides the outcome of the write from the current state, after a try that
 // failed with cause.
-func (w *writing) conflicts(current Stored, cause error) (Stored, error) {
+func (w *writing) conflicts(ctx context.Context, current Stored, cause error) (Stored, error) {
 	resolution := outcomeOf(current, &w.e)
+	if err := w.s.durable(ctx, resolution); err != nil {
+		return Stored{}, w.failed(store.MarkUnknown(err))
+	}
 	if resolution == store.ResolutionPending && current.Number == w.base.Number && (current.Tag == w.base.Tag || w.base.Tag == "") {
 		return Stored{}, w.unchangedBase(current, cause)
 	}
@@ -211,6 +214,14 @@ func (w *writing) conflicts(current Stored, cause error) (Stored, error) {
 	return Stored{}, errSendAgain
 }
 
+// durable makes a write durable that a read has shown.
+func (s *Store) durable(ctx context.Context, resolution store.Resolution) error {
+	if s.o.Sync == nil || resolution != store.ResolutionApplied && resolution != store.ResolutionSuperseded {
+		return nil
+	}
+	return s.o.Sync(ctx)
+}
+
 // unchangedBase handles a register that is still in the state base. After a refusal this is
 // unexpected: the read may have been faster than the write that caused the refusal, but not
 // several times in a row.
@@ -230,7 +241,7 @@ func (w *writing) unchangedBase(current Stored, cause error) error {
 	return w.failed(err)
 }
 
-// Resolve implements [store.Resolver]. It sends one read.
+// Resolve implements [store.Resolver]. It sends one read, and calls [Options].Sync.
 func (s *Store) Resolve(ctx context.Context, key string, prev store.Version, writes ...store.Version) (store.ResolveResult, error) {
 	found, err := s.resolve(ctx, key, prev, writes)
 	return found, s.opError("resolve", key, err)
@@ -264,6 +275,9 @@ func (s *Store) resolve(ctx context.Context, key string, prev store.Version, wri
 		}
 		switch resolution {
 		case store.ResolutionApplied, store.ResolutionSuperseded:
+			if err := s.durable(ctx, resolution); err != nil {
+				return store.ResolveResult{}, err
+			}
 			found.Resolution, found.Write = resolution, writes[i]
 			return found, nil
 		case store.ResolutionPending:

@@ -22,6 +22,7 @@ type texts struct {
 	tags   string // the same: keys and versions
 	all    string // list with tombstones
 	remove string // key
+	sync   string // makes all transactions durable that reads have shown; empty: they are durable
 }
 
 func (d Dialect) texts(table string) texts {

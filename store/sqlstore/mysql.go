@@ -28,6 +28,9 @@ func mysqlTexts(table string) texts {
 		tags:   "SELECT `key`, substr(version, 1, 100) FROM " + table + list + " AND NOT deleted ORDER BY `key` LIMIT ?",
 		all:    "SELECT `key` FROM " + table + list + " ORDER BY `key` LIMIT ?",
 		remove: "DELETE FROM " + table + " WHERE `key` = ?",
+		// InnoDB shows a transaction to others before its log is on the disk. The log has one order, so a later
+		// commit makes this transaction durable. No lock has this name, see plain.
+		sync: "INSERT INTO " + FenceTable + " (name, token, checks) VALUES ('!sync', 0, 0) ON DUPLICATE KEY UPDATE checks = checks + 1",
 	}
 }
 

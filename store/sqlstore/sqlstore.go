@@ -46,11 +46,16 @@ func New(db *sql.DB, dialect Dialect, opts *Options) (*Store, error) {
 	if t.o.Name != "" {
 		traits.ID, traits.Prefix = "sql:"+t.o.Name+":"+t.o.Table, t.prefix
 	}
+	var sync func(context.Context) error
+	if t.texts.sync != "" {
+		traits.ReadsUnsynced, sync = true, t.sync
+	}
 	registers, err := engine.New(t, &engine.Options{
 		Traits:          traits,
 		ReadTries:       engine.DefaultTries,
 		Check:           t.check,
 		TrustConditions: true,
+		Sync:            sync,
 		Logger:          t.o.Logger,
 	})
 	if err != nil {
@@ -141,6 +146,15 @@ func changed(result sql.Result, err error) (bool, error) {
 	}
 	n, err := result.RowsAffected()
 	return n > 0, err
+}
+
+// sync makes all transactions durable that reads have shown. See [engine.Options].
+func (t *table) sync(ctx context.Context) error {
+	err := sqldialect.Bounded(ctx, func(ctx context.Context) error {
+		_, err := t.db.ExecContext(ctx, t.texts.sync)
+		return err
+	})
+	return t.explain(err)
 }
 
 // Remove implements [engine.Remover].
