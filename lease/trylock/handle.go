@@ -92,7 +92,7 @@ func (h *Handle) TryAcquire(ctx context.Context) (*Guard, error) {
 	return h.attempt(ctx, true)
 }
 
-// Acquire takes the lock. It waits until the store gives the lock, or the context ends. Then the error matches the
+// Acquire takes the lock. It waits until the store gives the lock. If the context ends first, the error matches the
 // cause of the context, and [lease.ErrHeld] if the last reply said that another holder has the lock. After an
 // error of the backend, Acquire tries again, unless [store.Permanent] says that this does not help. Each call
 // begins with short pauses; see [Options].MinPoll. Of all goroutines that wait through one handle, one sends
