@@ -110,7 +110,7 @@ func (t *Target) credentials(user, creds string) error {
 	switch {
 	case creds != "":
 		if _, err := os.Stat(creds); err != nil {
-			return errors.New("there is no readable file with credentials: look at the parameter creds of the store's URL, or at NATS_CREDS")
+			return errors.New("the file that the parameter creds of the store's URL, or NATS_CREDS, names cannot be read")
 		}
 		t.connect = append(t.connect, nats.UserCredentials(creds))
 	case user != "" && password == "":
