@@ -281,7 +281,7 @@ func TestSync(t *testing.T) {
 	})
 }
 
-// damaged is a server whose only register is damaged until somebody replaces it.
+// damaged is a server whose only register is damaged until a write replaces it.
 type damaged struct {
 	*server
 	first engine.Stored

@@ -378,8 +378,8 @@ func TestNATSWakes(t *testing.T) {
 	t.Logf("a hand-over took %v", waited/5)
 }
 
-// TestNATSNewBucket: a program that has read a register before somebody deleted the bucket and created it again
-// does not replace a state of the new bucket. In a bucket whose sequences begin with 1 it does.
+// TestNATSNewBucket: a program that has read a register before an administrator deleted the bucket and created it
+// again does not replace a state of the new bucket. In a bucket whose sequences begin with 1 it does.
 func TestNATSNewBucket(t *testing.T) {
 	server := servers.NewNATS(t, "")
 	js, err := jetstream.New(connected(t, server.Address()))
