@@ -64,6 +64,8 @@ func (b *Bucket) copy(ctx context.Context, source, destination string, o object.
 // copyError: 404 is about the source, or about a destination that was to match.
 func (b *Bucket) copyError(source, destination string, o object.CopyOptions, needed object.Ability, err error) error {
 	switch {
+	case store.InDoubt(err): // an earlier try, or one whose context ended, may have been applied
+		return err
 	case errors.Is(err, store.ErrNotFound) && o.SourceIfMatch == "" && o.IfMatch == "":
 		return store.MarkNotApplied(fmt.Errorf("%q: %w", source, err))
 	case errors.Is(err, store.ErrNotFound):

@@ -67,8 +67,8 @@ func rightRegion(c *awscall.Call) string {
 func about(key string, ifMatch object.Version, a object.Ability, err error) error {
 	var unsupported *object.UnsupportedError
 	switch {
-	case err == nil:
-		return nil
+	case store.InDoubt(err): // the cause of an ended context can be a conflict of something else
+		return err
 	case errors.Is(err, store.ErrConflict):
 		return &object.ConflictError{Key: key}
 	case errors.Is(err, store.ErrNotFound) && ifMatch != "":

@@ -1,6 +1,7 @@
 package s3bucket_test
 
 import (
+	"context"
 	"errors"
 	"io"
 	"net/http"
@@ -103,4 +104,41 @@ func TestCopySize(t *testing.T) {
 			t.Errorf("got %v after %d parts", err, parts)
 		}
 	})
+}
+
+// silent is a server that never answers.
+type silent struct{ received func() }
+
+func (s silent) RoundTrip(r *http.Request) (*http.Response, error) {
+	s.received()
+	return nil, r.Context().Err()
+}
+
+// TestCauseOfContext: if the context of a write ends before the answer, the outcome is unknown. This is so for
+// each cause, also for one that says something of another object.
+func TestCauseOfContext(t *testing.T) {
+	for _, cause := range []error{&object.ConflictError{}, store.ErrNotFound, store.ErrDenied, object.ErrBusy, nil} {
+		for name, call := range map[string]func(ctx context.Context, b *s3bucket.Bucket) error{
+			"put": func(ctx context.Context, b *s3bucket.Bucket) error {
+				_, err := b.Put(ctx, "k", strings.NewReader("v"), &object.PutOptions{IfMatch: `"7"`})
+				return err
+			},
+			"delete": func(ctx context.Context, b *s3bucket.Bucket) error { return b.Delete(ctx, "k", nil) },
+			"delete a state": func(ctx context.Context, b *s3bucket.Bucket) error {
+				return b.Delete(ctx, "k", &object.DeleteOptions{IfMatch: `"7"`, OrAbsent: true})
+			},
+		} {
+			ctx, cancel := context.WithCancelCause(t.Context())
+			client := awstest.NewS3().Client(func(o *s3.Options) {
+				o.HTTPClient = &http.Client{Transport: silent{func() { cancel(cause) }}}
+			})
+			b, err := s3bucket.New(client, "bucket", &s3bucket.Options{AssumeAbilities: object.Abilities()})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := call(ctx, b); err == nil || !store.InDoubt(err) {
+				t.Errorf("%s, the cause %v: %v (%v)", name, cause, err, store.OutcomeOf(err))
+			}
+		}
+	}
 }

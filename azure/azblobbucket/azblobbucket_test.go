@@ -361,3 +361,29 @@ func TestURLs(t *testing.T) {
 		}
 	}
 }
+
+// TestCauseOfContext: if the context of a write ends before the answer, the outcome is unknown. This is so for
+// each cause, also for one that says something of another object.
+func TestCauseOfContext(t *testing.T) {
+	for _, cause := range []error{&object.ConflictError{}, store.ErrNotFound, store.ErrDenied, object.ErrBusy, nil} {
+		for name, call := range map[string]func(ctx context.Context, b *azblobbucket.Bucket) error{
+			"put": func(ctx context.Context, b *azblobbucket.Bucket) error {
+				_, err := b.Put(ctx, "k", strings.NewReader("v"), &object.PutOptions{IfMatch: `"0x8D1"`})
+				return err
+			},
+			"delete": func(ctx context.Context, b *azblobbucket.Bucket) error { return b.Delete(ctx, "k", nil) },
+			"delete a state": func(ctx context.Context, b *azblobbucket.Bucket) error {
+				return b.Delete(ctx, "k", &object.DeleteOptions{IfMatch: `"0x8D1"`, OrAbsent: true})
+			},
+		} {
+			ctx, cancel := context.WithCancelCause(t.Context())
+			b := newBucket(t, &server{answer: func(r *http.Request) (*http.Response, error) {
+				cancel(cause)
+				return nil, r.Context().Err()
+			}}, &azblobbucket.Options{AssumeAbilities: object.Abilities()})
+			if err := call(ctx, b); err == nil || !store.InDoubt(err) {
+				t.Errorf("%s, the cause %v: %v (%v)", name, cause, err, store.OutcomeOf(err))
+			}
+		}
+	}
+}

@@ -219,6 +219,8 @@ func (b *Bucket) unanswered(ctx context.Context, err error) error {
 // about puts the key into an error of a write whose condition did not hold.
 func about(key string, c condition, err error) error {
 	switch {
+	case store.InDoubt(err): // the cause of an ended context can be a conflict of something else
+		return err
 	case errors.Is(err, store.ErrConflict), errors.Is(err, errBlocks) && store.OutcomeOf(err) == store.NotApplied && c.any():
 		return &object.ConflictError{Key: key}
 	case errors.Is(err, store.ErrNotFound) && c.ifMatch != "":

@@ -36,7 +36,8 @@ func send[T any](ctx context.Context, d *driver, request func(context.Context) (
 	case err == nil:
 		return answer, nil
 	case ctx.Err() != nil:
-		return answer, fmt.Errorf("%w: %w", store.ErrUnavailable, context.Cause(ctx))
+		// The caller chose the cause. It can match an error that says "not applied".
+		return answer, store.MarkUnknown(fmt.Errorf("%w: %w", store.ErrUnavailable, context.Cause(ctx)))
 	case within.Err() != nil:
 		return answer, fmt.Errorf("%w: no answer within %v", store.ErrUnavailable, limit.Round(time.Millisecond))
 	}
@@ -59,7 +60,8 @@ func (d *driver) explain(err error) error {
 		case rpctypes.ErrTooManyRequests, rpctypes.ErrInvalidAuthToken, rpctypes.ErrAuthOldRevision, errLearner:
 			return failed(engine.ErrBusy, "")
 		case rpctypes.ErrNoSpace:
-			return store.MarkNotApplied(failed(store.ErrUnavailable, "compact and defragment the database, then type etcdctl alarm disarm"))
+			// The outcome is unknown: the request that fills the database is applied, and has the same answer.
+			return failed(store.ErrUnavailable, "compact and defragment the database, then type etcdctl alarm disarm")
 		case rpctypes.ErrRequestTooLarge:
 			return failed(store.ErrMisconfigured, "start the server with --max-request-bytes of 262144 or more")
 		case rpctypes.ErrPermissionDenied:

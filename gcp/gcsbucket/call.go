@@ -219,7 +219,7 @@ var errNoBucket = wrong("the bucket does not exist here; check its name and the 
 
 // noBucket is the error of a request that names no object: what is missing is the bucket.
 func noBucket(err error) error {
-	if errors.Is(err, store.ErrNotFound) {
+	if errors.Is(err, store.ErrNotFound) && !store.InDoubt(err) {
 		err = errNoBucket
 	}
 	return err

@@ -507,3 +507,29 @@ func TestTrusted(t *testing.T) {
 		}
 	}
 }
+
+// TestCauseOfContext: if the context of a write ends before the answer, the outcome is unknown. This is so for
+// each cause, also for one that says something of another object.
+func TestCauseOfContext(t *testing.T) {
+	for _, cause := range []error{&object.ConflictError{}, store.ErrNotFound, store.ErrDenied, object.ErrBusy, nil} {
+		for name, call := range map[string]func(ctx context.Context, b *gcsbucket.Bucket) error{
+			"put": func(ctx context.Context, b *gcsbucket.Bucket) error {
+				_, err := b.Put(ctx, "k", strings.NewReader("v"), &object.PutOptions{IfMatch: "7"})
+				return err
+			},
+			"delete": func(ctx context.Context, b *gcsbucket.Bucket) error { return b.Delete(ctx, "k", nil) },
+			"delete a state": func(ctx context.Context, b *gcsbucket.Bucket) error {
+				return b.Delete(ctx, "k", &object.DeleteOptions{IfMatch: "7", OrAbsent: true})
+			},
+		} {
+			ctx, cancel := context.WithCancelCause(t.Context())
+			b := open(t, func(r *http.Request) (*http.Response, error) {
+				cancel(cause)
+				return nil, r.Context().Err()
+			}, func(o *gcsbucket.Options) { o.AssumeAbilities = object.Abilities() })
+			if err := call(ctx, b); err == nil || !store.InDoubt(err) {
+				t.Errorf("%s, the cause %v: %v (%v)", name, cause, err, store.OutcomeOf(err))
+			}
+		}
+	}
+}

@@ -46,8 +46,8 @@ func checkCall(ctx context.Context, err error, key string, versions ...object.Ve
 // which the condition names is not there.
 func about(key string, ifMatch object.Version, err error) error {
 	switch {
-	case err == nil:
-		return nil
+	case store.InDoubt(err): // the cause of an ended context can be a conflict of something else
+		return err
 	case errors.Is(err, store.ErrConflict):
 		return &object.ConflictError{Key: key}
 	case errors.Is(err, store.ErrNotFound) && ifMatch != "":

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -110,6 +111,8 @@ func CreateBucket(ctx context.Context, conn *nats.Conn, bucket string, opts *Opt
 			Name: d.stream(), Subjects: []string{"$KV." + bucket + ".>"}, Description: "registers of Holdfast",
 			Storage: jetstream.FileStorage, Replicas: max(d.o.Replicas, 1), Discard: jetstream.DiscardNew, MaxMsgsPerSubject: 1,
 			MaxMsgs: -1, MaxBytes: -1, MaxConsumers: -1, MaxMsgSize: -1, DenyDelete: true, AllowRollup: true,
+			// So the sequences of a deleted bucket do not return in the bucket that replaces it.
+			FirstSeq:  uint64(time.Now().UnixMicro()),
 			RePublish: &jetstream.RePublish{Source: "$KV." + bucket + ".>", Destination: d.wakeSubject(">"), HeadersOnly: true},
 		})
 	})

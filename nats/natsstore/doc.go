@@ -13,7 +13,8 @@
 //
 // A write publishes a message with the header Nats-Expected-Last-Subject-Sequence. The leader of the stream
 // compares this number with the sequence of the last message of the subject. A sequence never returns in
-// a stream. A read asks the leader of the stream, and never a replica: the store does not use direct reads,
+// a stream. [CreateBucket] sets the first sequence to the time in microseconds. So a sequence does not return
+// either if a bucket is deleted and created again. A read asks the leader of the stream, and never a replica: the store does not use direct reads,
 // whether the bucket allows them or not.
 //
 // If the bucket has replicas, and another write of the same key is in progress, the server refuses a write
@@ -35,6 +36,9 @@
 // killed server loses nothing. If all replicas lose their power, the last two minutes can be lost. With
 // "sync_interval: always" in the configuration of each server, nothing is lost. A client cannot see this
 // setting.
+//
+// A backup that is restored repeats sequences. Then a program that has read the register before can replace a
+// newer state, and tokens can repeat. So stop all programs before, and start them again after the restore.
 //
 // A leader that is cut off from the other replicas can answer reads for some seconds, until it notices that.
 // Such a read can show an earlier state. Writes are safe: they need a majority.

@@ -41,7 +41,7 @@ type calls struct {
 }
 
 type call struct {
-	subject string // or its beginning
+	subject string // or its beginning, which ends with a dot
 	end     context.CancelCauseFunc
 }
 
@@ -59,7 +59,9 @@ func (c *calls) lost() { c.end(errDisconnected, func(string) bool { return true 
 func (c *calls) refused(err error) {
 	if match := deniedSubject.FindStringSubmatch(err.Error()); match != nil {
 		denied := fmt.Errorf("%w: the user may not publish to the subject %q", store.ErrDenied, match[1])
-		c.end(denied, func(subject string) bool { return strings.HasPrefix(match[1], subject) })
+		c.end(denied, func(subject string) bool {
+			return match[1] == subject || strings.HasSuffix(subject, ".") && strings.HasPrefix(match[1], subject)
+		})
 	}
 }
 
@@ -108,8 +110,8 @@ func (d *driver) send(ctx context.Context, m *nats.Msg, answer any) error {
 	return nil
 }
 
-// bounded calls a function of the client, within the time for one request. The function publishes to subjects
-// that begin with the given text.
+// bounded calls a function of the client, within the time for one request. The function publishes to the given
+// subject. If the text ends with a dot, the function publishes to subjects that begin with it.
 func bounded[T any](ctx context.Context, d *driver, subject string, f func(context.Context) (T, error)) (T, error) {
 	limit := d.limit(ctx)
 	open, end := d.calls.begin(ctx, subject)
@@ -122,7 +124,8 @@ func bounded[T any](ctx context.Context, d *driver, subject string, f func(conte
 		d.calls.answered.Store(true)
 		return answer, nil
 	case ctx.Err() != nil:
-		return answer, fmt.Errorf("%w: %w", store.ErrUnavailable, context.Cause(ctx))
+		// The caller chose the cause. It can match an error that says "not applied".
+		return answer, store.MarkUnknown(fmt.Errorf("%w: %w", store.ErrUnavailable, context.Cause(ctx)))
 	case open.Err() != nil:
 		return answer, context.Cause(open)
 	case within.Err() != nil:

@@ -73,7 +73,8 @@ func send[T any](ctx context.Context, d *driver, key string, request func(contex
 	case isReply(err):
 		return answer, d.explain(err)
 	case ctx.Err() != nil:
-		return answer, fmt.Errorf("%w: %w", store.ErrUnavailable, context.Cause(ctx))
+		// The caller chose the cause. It can match an error that says "not applied".
+		return answer, store.MarkUnknown(fmt.Errorf("%w: %w", store.ErrUnavailable, context.Cause(ctx)))
 	case within.Err() != nil:
 		return answer, fmt.Errorf("%w: no answer within %v%s", store.ErrUnavailable, limit.Round(time.Millisecond), d.otherTLS())
 	}

@@ -2,6 +2,7 @@ package redisstore_test
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -260,5 +261,27 @@ func TestEndlessListing(t *testing.T) {
 	}
 	if _, _, err := s.Get(t.Context(), "k"); !errors.Is(err, store.ErrMisconfigured) {
 		t.Errorf("a server without GETRANGE: %v", err)
+	}
+}
+
+// TestCauseOfContext: if the context of a write ends before the answer, the outcome is unknown. This is so for
+// each cause, also for one that says of something else that it was not applied.
+func TestCauseOfContext(t *testing.T) {
+	t.Parallel()
+	for _, cause := range []error{store.ErrConflict, store.ErrDenied, engine.ErrBusy, nil} {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		address := server(t, func([]string) string {
+			cancel(cause)
+			<-t.Context().Done()
+			return ""
+		})
+		s, err := redisstore.Open("redis://"+address, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		if _, err := s.Put(ctx, "k", "", nil); store.OutcomeOf(err) != store.Unknown {
+			t.Errorf("the cause %v: %v (%v)", cause, err, store.OutcomeOf(err))
+		}
 	}
 }

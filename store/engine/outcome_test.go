@@ -280,3 +280,39 @@ func TestSync(t *testing.T) {
 		}
 	})
 }
+
+// damaged is a server whose only register is damaged until a write replaces it.
+type damaged struct {
+	*server
+	first engine.Stored
+}
+
+func (d damaged) Read(ctx context.Context, key string, seen engine.Tag) (engine.Stored, error) {
+	found, err := d.server.Read(ctx, key, seen)
+	if err == nil && found.Nonce == d.first.Nonce {
+		err = store.ErrCorrupt
+	}
+	return found, err
+}
+
+func (d damaged) ReadRaw(context.Context, string) ([]byte, engine.Stored, error) {
+	return []byte("?"), d.first, nil
+}
+
+// TestRepairSync: like TestSync, for the tombstone that Repair writes.
+func TestRepairSync(t *testing.T) {
+	for _, fail := range []error{nil, errLost} {
+		s := &server{}
+		mustPut(t, s.open(t, nil), "k", "", "one")
+		syncs := 0
+		st, err := engine.New(damaged{s, s.rows["k"]}, &engine.Options{Trusted: true, Sync: func(context.Context) error { syncs++; return fail }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.faults = []fault{lost}
+		err = st.Repair(t.Context(), "k", func(string, []byte) error { return nil })
+		if syncs != 1 || (err == nil) != (fail == nil) || fail != nil && store.OutcomeOf(err) != store.Unknown {
+			t.Errorf("Sync returns %v: %v (%v), after %d calls of Sync", fail, err, store.OutcomeOf(err), syncs)
+		}
+	}
+}

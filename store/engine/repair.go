@@ -84,7 +84,7 @@ func (s *Store) repair(ctx context.Context, key string, keep func(version string
 	}
 	// The reply was lost. The current state shows whether the write was applied.
 	if now, readErr := s.read(ctx, key, ""); readErr == nil && (now.Nonce == e.Nonce || slices.Contains(now.Predecessors, e.Nonce)) {
-		return nil
+		return store.MarkUnknown(s.durable(ctx, store.ResolutionApplied))
 	}
 	return store.MarkUnknown(err)
 }

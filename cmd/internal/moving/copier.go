@@ -225,6 +225,11 @@ func (c *copier) unused(ctx context.Context, before map[string]string) error {
 		return err
 	}
 	var used []string
+	for key := range before {
+		if !found(keys, key) { // removed: a sweep may have raised the floor of tokens after it was copied
+			used = append(used, key)
+		}
+	}
 	err = c.each(ctx, "read again", keys, func(ctx context.Context, key string) error {
 		now := ""
 		switch name, isLock := strings.CutPrefix(key, lockDir); {

@@ -377,3 +377,51 @@ func TestNATSWakes(t *testing.T) {
 	}
 	t.Logf("a hand-over took %v", waited/5)
 }
+
+// TestNATSNewBucket: a program that has read a register before an administrator deleted the bucket and created it
+// again does not replace a state of the new bucket. In a bucket whose sequences begin with 1 it does.
+func TestNATSNewBucket(t *testing.T) {
+	server := servers.NewNATS(t, "")
+	js, err := jetstream.New(connected(t, server.Address()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, fromOne := range []bool{false, true} {
+		bucket := newBucket(t, server.Address(), 1)
+		again := func(change func(*jetstream.StreamConfig)) {
+			t.Helper()
+			stream, err := js.Stream(t.Context(), "KV_"+bucket)
+			if err != nil {
+				t.Fatal(err)
+			}
+			config := stream.CachedInfo().Config
+			change(&config)
+			if err := js.DeleteStream(t.Context(), config.Name); err != nil {
+				t.Fatal(err)
+			}
+			if fromOne {
+				if _, err := js.CreateStream(t.Context(), config); err != nil {
+					t.Fatal(err)
+				}
+			} else if err := natsstore.CreateBucket(t.Context(), connected(t, server.Address()), bucket, nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if fromOne {
+			again(func(c *jetstream.StreamConfig) { c.FirstSeq = 0 })
+		}
+		old := open(t, "nats://"+server.Address()+"/"+bucket)
+		version, err := old.Put(t.Context(), "k", "", []byte("old"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		again(func(c *jetstream.StreamConfig) { c.FirstSeq = 0 })
+		if _, err := open(t, "nats://"+server.Address()+"/"+bucket).Put(t.Context(), "k", "", []byte("new")); err != nil {
+			t.Fatal(err)
+		}
+		_, err = old.Put(t.Context(), "k", version, []byte("late"))
+		if replaced := err == nil; replaced != fromOne || !fromOne && !errors.Is(err, store.ErrConflict) {
+			t.Errorf("sequences begin with 1: %v; a write on the old state: %v", fromOne, err)
+		}
+	}
+}
