@@ -12,7 +12,6 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/holdfast-go/holdfast/etcd/etcdstore"
-	"github.com/holdfast-go/holdfast/lease"
 	"github.com/holdfast-go/holdfast/proof/integration/registers"
 	"github.com/holdfast-go/holdfast/proof/integration/servers"
 	"github.com/holdfast-go/holdfast/store"
@@ -151,42 +150,7 @@ func TestEtcdCluster(t *testing.T) {
 func TestEtcdWakes(t *testing.T) {
 	t.Parallel()
 	server := servers.NewEtcd(t)
-	o := &lease.Options{Tuning: lease.Tuning{MinPoll: 9 * time.Second, MaxPoll: 9 * time.Second}}
-	var clients [2]*lease.Client
-	for i := range clients {
-		var err error
-		if clients[i], err = lease.New(open(t, "etcd://"+server.Address()+"/wakes"), o); err != nil {
-			t.Fatal(err)
-		}
-	}
-	ctx := t.Context()
-	var waited time.Duration
-	for range 5 {
-		guard, err := clients[0].Acquire(ctx, "job", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		got := make(chan time.Time, 1)
-		go func() {
-			guard, err := clients[1].Acquire(ctx, "job", nil)
-			if err != nil {
-				t.Error(err)
-			} else if err := guard.Release(ctx); err != nil {
-				t.Error(err)
-			}
-			got <- time.Now()
-		}()
-		time.Sleep(300 * time.Millisecond)
-		if err := guard.Release(ctx); err != nil {
-			t.Fatal(err)
-		}
-		released := time.Now()
-		waited += (<-got).Sub(released)
-	}
-	if waited > 2*time.Second {
-		t.Errorf("five hand-overs took %v", waited)
-	}
-	t.Logf("a hand-over took %v", waited/5)
+	registers.Wakes(t, func() *etcdstore.Store { return open(t, "etcd://"+server.Address()+"/wakes") })
 }
 
 // TestEtcdCompacted: etcd removes the revision from which a waiter wants to watch, after the waiter has

@@ -12,7 +12,6 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/holdfast-go/holdfast/lease"
 	"github.com/holdfast-go/holdfast/nats/natsstore"
 	"github.com/holdfast-go/holdfast/proof/integration/registers"
 	"github.com/holdfast-go/holdfast/proof/integration/servers"
@@ -340,40 +339,5 @@ func TestNATSWakes(t *testing.T) {
 	t.Parallel()
 	server := servers.NewNATS(t, "")
 	bucket := newBucket(t, server.Address(), 1)
-	o := &lease.Options{Tuning: lease.Tuning{MinPoll: 9 * time.Second, MaxPoll: 9 * time.Second}}
-	var clients [2]*lease.Client
-	for i := range clients {
-		var err error
-		if clients[i], err = lease.New(open(t, "nats://"+server.Address()+"/"+bucket), o); err != nil {
-			t.Fatal(err)
-		}
-	}
-	ctx := t.Context()
-	var waited time.Duration
-	for range 5 {
-		guard, err := clients[0].Acquire(ctx, "job", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		got := make(chan time.Time, 1)
-		go func() {
-			guard, err := clients[1].Acquire(ctx, "job", nil)
-			if err != nil {
-				t.Error(err)
-			} else if err := guard.Release(ctx); err != nil {
-				t.Error(err)
-			}
-			got <- time.Now()
-		}()
-		time.Sleep(300 * time.Millisecond)
-		if err := guard.Release(ctx); err != nil {
-			t.Fatal(err)
-		}
-		released := time.Now()
-		waited += (<-got).Sub(released)
-	}
-	if waited > 2*time.Second {
-		t.Errorf("five hand-overs took %v", waited)
-	}
-	t.Logf("a hand-over took %v", waited/5)
+	registers.Wakes(t, func() *natsstore.Store { return open(t, "nats://"+server.Address()+"/"+bucket) })
 }
