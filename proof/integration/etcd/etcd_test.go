@@ -4,6 +4,7 @@ package etcd_test
 import (
 	"context"
 	"os"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -81,53 +82,6 @@ func TestEtcd(t *testing.T) {
 	}.Run(t)
 }
 
-// cluster is a cluster of which a test kills the leader. Its address is that of a member that runs.
-type cluster struct {
-	t       *testing.T
-	members []*servers.Etcd
-
-	mu     sync.Mutex
-	killed *servers.Etcd
-	next   int
-}
-
-func (c *cluster) Address() string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for {
-		c.next++
-		if m := c.members[c.next%len(c.members)]; m != c.killed {
-			return m.Address()
-		}
-	}
-}
-
-func (c *cluster) Kill() {
-	var leader *servers.Etcd
-	for end := time.Now().Add(time.Minute); leader == nil; time.Sleep(100 * time.Millisecond) {
-		if time.Now().After(end) {
-			c.t.Fatal("the cluster has no leader")
-		}
-		for _, m := range c.members {
-			if leads(c.t, m.Address()) {
-				leader = m
-			}
-		}
-	}
-	c.mu.Lock()
-	c.killed = leader
-	c.mu.Unlock()
-	leader.Kill()
-}
-
-func (c *cluster) Start(ctx context.Context) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	err := c.killed.Start(ctx)
-	c.killed = nil
-	return err
-}
-
 // leads reports whether the member at an address leads its cluster.
 func leads(t *testing.T, address string) bool {
 	found, err := open(t, "etcd://"+address+"/none").Describe(t.Context())
@@ -140,7 +94,10 @@ func TestEtcdCluster(t *testing.T) {
 	t.Parallel()
 	registers.Kind{
 		Start: func(t *testing.T) registers.Server {
-			return &cluster{t: t, members: servers.NewEtcdCluster(t, 3)}
+			members := servers.NewEtcdCluster(t, 3)
+			return registers.NewCluster(t, members, func(string) int {
+				return slices.IndexFunc(members, func(m *servers.Etcd) bool { return leads(t, m.Address()) })
+			})
 		},
 		NewSpace: func(t *testing.T, server registers.Server) registers.Open { return space(t, server) },
 	}.RunKills(t)
