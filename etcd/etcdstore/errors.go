@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -41,9 +42,27 @@ func send[T any](ctx context.Context, d *driver, request func(context.Context) (
 	return answer, d.explain(err)
 }
 
+// notSent are the beginnings of errors of a connection that never came about, so that the request was not
+// sent. Errors of a connection that broke later begin differently.
+var notSent = []string{
+	`connection error: desc = "transport: Error while dialing`,
+	`connection error: desc = "transport: authentication handshake failed`,
+	`connection error: desc = "error reading server preface`,
+}
+
 // explain makes an error of etcd match the errors of package store. An error with the outcome NotApplied
-// is used only for an answer that etcd gives before it applies a request, or instead of applying it.
+// is used only for an answer that etcd gives before it applies a request, or instead of applying it, and for a
+// request that was not sent.
 func (d *driver) explain(err error) error {
+	explained := d.classify(err)
+	message := status.Convert(err).Message()
+	if status.Code(err) == codes.Unavailable && slices.ContainsFunc(notSent, func(begins string) bool { return strings.HasPrefix(message, begins) }) {
+		return store.MarkNotApplied(explained)
+	}
+	return explained
+}
+
+func (d *driver) classify(err error) error {
 	text := d.text(err)
 	failed := func(kind error, advice string) error {
 		if advice != "" {

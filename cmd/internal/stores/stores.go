@@ -183,10 +183,27 @@ func (a *Access) DoctorTarget(ctx context.Context, u *url.URL) (target *doctor.T
 	return doctor.Registers(st.URL, st.Store), func() { st.Close() }, nil
 }
 
-// Usable checks that the store of a URL can be read, and returns the result of init for it.
+// Usable checks that the store of a URL can be read, and passes the checks of a first write. It returns the
+// result of init for the store.
 func (a *Access) Usable(ctx context.Context, raw string) (result map[string]any, err error) {
 	name, err := a.Reads(ctx, raw)
+	if err == nil {
+		err = a.verify(ctx, raw)
+	}
 	return map[string]any{"store": name, "usable": true}, err
+}
+
+func (a *Access) verify(ctx context.Context, raw string) error {
+	st, err := a.OpenURL(ctx, raw)
+	if err != nil {
+		return err
+	}
+	defer st.Close()
+	checked, ok := store.As[interface{ Verify(context.Context) error }](st.Store)
+	if !ok {
+		return nil
+	}
+	return checked.Verify(ctx)
 }
 
 // Reads checks that the store of a URL can be read, and returns its name.

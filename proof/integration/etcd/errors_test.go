@@ -107,13 +107,13 @@ func TestEtcdErrors(t *testing.T) {
 		{"good", plain.Address() + "/app", "", 10, nil, store.Applied, ""},
 		{"good, with TLS and a user", secure + "/app?cacert=" + cert, "app:" + password, 10, nil, store.Applied, ""},
 		{"a user without authentication", plain.Address() + "/app", "app:" + password, 10, nil, store.Applied, ""},
-		{"no server", "127.0.0.1:1/app", "", 10, store.ErrUnavailable, store.Unknown, "connection refused"},
+		{"no server", "127.0.0.1:1/app", "", 10, store.ErrUnavailable, store.NotApplied, "connection refused"},
 		{"no answer", silent + "/app?timeout=300ms", "", 10, store.ErrUnavailable, store.Unknown, "no answer within 300ms"},
-		{"a web server", web.Listener.Addr().String() + "/app", "", 10, store.ErrUnavailable, store.Unknown, "not etcd"},
-		{"another protocol", garbage + "/app", "", 10, store.ErrUnavailable, store.Unknown, "not etcd"},
+		{"a web server", web.Listener.Addr().String() + "/app", "", 10, store.ErrUnavailable, store.NotApplied, "not etcd"},
+		{"another protocol", garbage + "/app", "", 10, store.ErrUnavailable, store.NotApplied, "not etcd"},
 		{"another server of gRPC", l.Addr().String() + "/app", "", 10, store.ErrMisconfigured, store.NotApplied, "not a server of etcd"},
-		{"TLS, without the parameters", secure + "/app", "", 10, store.ErrUnavailable, store.Unknown, "TLS"},
-		{"parameters of TLS, without TLS", plain.Address() + "/app?cacert=" + cert, "", 10, store.ErrUnavailable, store.Unknown, "the parameters tls, cacert"},
+		{"TLS, without the parameters", secure + "/app", "", 10, store.ErrUnavailable, store.NotApplied, "TLS"},
+		{"parameters of TLS, without TLS", plain.Address() + "/app?cacert=" + cert, "", 10, store.ErrUnavailable, store.NotApplied, "the parameters tls, cacert"},
 		{"a wrong certificate", secure + "/app?cacert=" + otherCert, "app:" + password, 10, store.ErrMisconfigured, store.NotApplied, "the parameters tls, cacert"},
 		{"an unknown certificate", secure + "/app?tls=true", "app:" + password, 10, store.ErrMisconfigured, store.NotApplied, "x509"},
 		{"a web server with TLS", webTLS.Listener.Addr().String() + "/app?tls=true", "", 10, store.ErrMisconfigured, store.NotApplied, "no application protocol"},
@@ -124,7 +124,7 @@ func TestEtcdErrors(t *testing.T) {
 		{"may not use this prefix", secure + "/apple?cacert=" + cert, "app:" + password, 10, store.ErrDenied, store.NotApplied, `the prefix "apple/"`},
 		{"a value above the server's limit", small.Address() + "/app", "", 2000, store.ErrMisconfigured, store.NotApplied, "--max-request-bytes"},
 		{"the largest value", plain.Address() + "/app", "", store.MaxValue, nil, store.Applied, ""},
-		{"a full database", full.Address() + "/app", "", store.MaxValue, store.ErrUnavailable, store.NotApplied, "etcdctl alarm disarm"},
+		{"a full database", full.Address() + "/app", "", store.MaxValue, store.ErrUnavailable, store.Unknown, "etcdctl alarm disarm"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Setenv("ETCDCTL_USER", c.user)
