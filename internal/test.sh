@@ -7,8 +7,8 @@ cd "$(dirname "$0")/.."
 
 # Programs of the system that tests need: file systems to cut the power of, a tracer to make
 # system calls fail, Java for DynamoDB Local, setlock to compare with, shells that read
-# completions, the program that checks a unit of systemd, etcd to compare with, and pip for
-# the generator of the site.
+# completions, the program that checks a unit of systemd, the servers MariaDB, Redis and etcd, and
+# pip for the generator of the site.
 declare -A package=(
   [strace]=strace [mkfs.ext4]=e2fsprogs [mkfs.xfs]=xfsprogs [losetup]=mount
   [java]=default-jre-headless [npm]=npm [node]=nodejs [setlock]=daemontools [zsh]=zsh [fish]=fish
@@ -119,7 +119,8 @@ await "$servers" || cat "$work/servers"
 mapfile -t integration < <(go list ./proof/integration/... | grep -v '/hostile$')
 failed=0
 echo "== go test against real servers"
-go test "${race[@]}" -vet=off -timeout 25m "$@" -skip TestVersioned "${integration[@]}" || failed=1
+# Each package waits for servers of its own.
+go test "${race[@]}" -vet=off -p 4 -timeout 25m "$@" -skip TestVersioned "${integration[@]}" || failed=1
 
 # The tests of buckets with versions mostly wait, for writes to settle, and take a write
 # that lasts two seconds for one of unknown outcome, which fails them. So they do not run beside those

@@ -40,7 +40,7 @@ const (
 	// minRate is how fast the body of an upload is expected to go at least, in bytes a second.
 	minRate = 256 << 10
 
-	// tries is how often a request is sent at most that may be repeated.
+	// tries is the largest number of times that the Bucket sends a request that may be repeated.
 	tries = 4
 )
 

@@ -16,9 +16,10 @@
 // free when this millisecond is over, also after a release. The generation is 1 for a new key, and rises with each
 // change of the holder. No program removes a row, because the generation would begin with 1 again.
 //
-// The SQLite library waits for other writers after the clock was read. So a program can get a lease of which only
-// a part is left, or nothing. Handles of package trylock count from before the call, and see this. Keep all write
-// transactions in the database short: a transaction that takes longer than a lease ends the lease.
+// The SQLite library waits for other writers after a program has read the clock. So a program can get a lease of
+// which only a part is left, or nothing. A handle of package trylock measures the lease from the time before the
+// call, so it notices this. Keep all write transactions in the database short: a transaction that takes longer than
+// a lease ends the lease.
 //
 // Releases of the crate before 0.16 have no generation. [Options].Upgrade adds it, as release 0.16 does when it
 // opens the file. If a program with an older release still runs, both programs still exclude each other, but the

@@ -38,7 +38,5 @@
 //
 // # Rights
 //
-// With authentication, the role of the user needs the permission readwrite for the prefix P/:
-//
-//	etcdctl role grant-permission ROLE --prefix=true readwrite P/
+// With authentication, the role of the user needs the permission readwrite for the prefix P/.
 package etcdstore

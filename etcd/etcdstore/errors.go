@@ -87,7 +87,7 @@ func (d *driver) explain(err error) error {
 		}
 		return failed(kind, "look at the parameters tls, cacert, cert and key of the URL")
 	case strings.Contains(text, "error reading server preface"):
-		return failed(store.ErrUnavailable, "the server may want TLS, which needs the parameter tls or cacert, or is not etcd")
+		return failed(store.ErrUnavailable, "if the server needs TLS, add the parameter tls or cacert to the URL; otherwise the server is not etcd")
 	}
 	return failed(store.ErrUnavailable, "")
 }

@@ -364,7 +364,11 @@ def _wake_main_thread():
 
 
 def _raise_in(thread, error):
-    """Raises an exception in another thread, or takes one back that it has not met yet."""
+    """Raises an exception in another thread, or takes one back that it has not met yet.
+
+    If that thread starts a thread at this moment, CPython 3.11 can raise the exception in the new thread.
+    Then the work does not stop, and on_stuck ends the program.
+    """
     if not thread.is_alive():
         return
     ident = ctypes.c_ulong(thread.ident)

@@ -27,8 +27,7 @@ const (
 	maxDocument = 16 << 20  // of an answer that is no body of an object: a page of a listing, say
 	maxText     = 300       // of an error
 
-	// tries is how often a request is sent at most that may be repeated: reads, and small writes without
-	// a condition.
+	// tries is the largest number of times that the bucket sends a read, or a small write without a condition.
 	tries = 4
 
 	// minShare is what a request gets at least of the time of its call.

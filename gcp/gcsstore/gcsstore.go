@@ -47,7 +47,7 @@ import (
 
 // MinTTL is the shortest useful TTL of a lease. A holder whose lock many programs want renews it several
 // times while the service refuses early writes.
-const MinTTL = 6 * time.Second
+const MinTTL = 10 * time.Second
 
 // pause bounds the random pause after the first refusal because of too many writes. The fifth try comes
 // after at most three seconds. The time counts against the lease: with 500 ms and a TTL of 4 s,

@@ -40,7 +40,7 @@ func (g *Guard) WasLastHolder() bool { return g.grant.wasLast }
 // the reason [lease.ErrExpired] or [lease.ErrTakenOver]. Its method Err also checks the clocks.
 func (g *Guard) Context() context.Context { return guardContext{g.ctx, g} }
 
-// While the lease is trusted and this guard is not released, Err returns nil. Later it returns the cause of the
+// Err returns nil while the lease is trusted and this guard is not released. Later it returns the cause of the
 // guard's context. Err checks the clocks and sends no request.
 func (g *Guard) Err() error {
 	g.grant.check()

@@ -29,13 +29,13 @@ type Backend interface {
 	// The duration is in whole milliseconds. No lease ends before its duration is over, counted from the
 	// beginning of the call that was applied last. If obtained is true, the generation is a number that rises by
 	// one whenever the holder changes, and never returns to a lower number. A call of the same holder does not
-	// change it. The first is 1 or more. A backend without a generation returns 0.
+	// change it. The first generation is 1 or more. A backend without a generation returns 0.
 	//
 	// After an error, the call may have been applied, unless the error matches [store.ErrInvalid] or states
 	// in another way that it was not applied; see [store.OutcomeOf]. TryLock returns soon after the end of its
-	// context. A call may be applied after TryLock has returned only if its duration begins at that time.
-	// Otherwise a late call would make the lease of a later call shorter. So a backend that computes
-	// the end of the lease by the clock of the caller applies no call after its return.
+	// context. The store may apply a call after TryLock has returned only if the duration begins when the store
+	// applies the call. Otherwise a late call would make the lease of a later call shorter. So a backend that
+	// computes the end of the lease by the clock of the caller applies no call after its return.
 	TryLock(ctx context.Context, key, holder string, duration time.Duration) (generation uint64, obtained bool, err error)
 }
 
@@ -86,13 +86,13 @@ func (h *Handle) Name() string { return h.key }
 //
 // The context bounds only the call. If the context ends later, the lease continues. If the call has no certain
 // result, TryAcquire frees the lock, which takes at most Options.ReleaseTimeout and a moment for the backend to
-// return. If that succeeds, or no call was applied, [store.OutcomeOf] the error is [store.NotApplied]. Otherwise
-// the lock can stay held until the TTL is over.
+// return. If that succeeds, or if the store applied no call, [store.OutcomeOf] returns [store.NotApplied] for the
+// error. Otherwise the lock can stay held until the TTL is over.
 func (h *Handle) TryAcquire(ctx context.Context) (*Guard, error) {
 	return h.attempt(ctx, true)
 }
 
-// Acquire takes the lock. It waits until the store gives the lock, or the context ends. Then the error matches the
+// Acquire takes the lock. It waits until the store gives the lock. If the context ends first, the error matches the
 // cause of the context, and [lease.ErrHeld] if the last reply said that another holder has the lock. After an
 // error of the backend, Acquire tries again, unless [store.Permanent] says that this does not help. Each call
 // begins with short pauses; see [Options].MinPoll. Of all goroutines that wait through one handle, one sends

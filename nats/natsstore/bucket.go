@@ -23,8 +23,8 @@ type Description struct {
 	// Wakes says that the bucket wakes waiters. If it does not, waiters read every two seconds.
 	Wakes bool
 
-	// Unsafe says what in the settings of the bucket can lose a register, or split it. It is empty if the
-	// bucket is safe.
+	// Unsafe says which settings of the bucket are not safe for registers. It is empty if the bucket is
+	// safe.
 	Unsafe []string
 }
 

@@ -59,6 +59,9 @@ func openLocks(kind, dir string) (locks, error) {
 	case kindSQLStore, kindAdvisory, kindPGLock:
 		open, err := openPostgres(kind, dir, &counter{}, true)
 		return claimants(open), err
+	case kindMySQLStore, kindGetLock:
+		open, err := openMySQL(kind, dir, &counter{}, true)
+		return claimants(open), err
 	case kindRedisStore, kindRedsync, kindRedislock:
 		open, err := openRedis(kind, dir, &counter{}, true)
 		return claimants(open), err

@@ -1,7 +1,7 @@
 // Command bench compares Holdfast with other libraries in one run, on the same machine and the
 // same servers, and prints tables in Markdown.
 //
-//	go run . [-only files|startup|s3|transfers|items|dynamodb|postgresql|redis|etcd|nats|azure|sessions] [-for 2s] [-dir DIR] [-size MIB] [-rounds N]
+//	go run . [-only files|startup|s3|transfers|items|dynamodb|postgresql|mysql|redis|etcd|nats|azure|sessions] [-for 2s] [-dir DIR] [-size MIB] [-rounds N]
 //	go run . -only dynamodb -wait-only -wait 10m -waiters 100
 //
 // The module is not part of the workspace: set GOWORK=off, as make bench does.
@@ -62,13 +62,13 @@ func (r *run) finish(w io.Writer) error {
 
 func main() {
 	var r run
-	only := flag.String("only", "", "measure only `what`: files, startup, s3, transfers, items, dynamodb, postgresql, redis, etcd, nats, azure or sessions")
+	only := flag.String("only", "", "measure only `what`: files, startup, s3, transfers, items, dynamodb, postgresql, mysql, redis, etcd, nats, azure or sessions")
 	size := flag.Int64("size", 128, "how many `MiB` a large object has")
 	flag.DurationVar(&r.each, "for", 2*time.Second, "how long each measurement takes")
 	flag.DurationVar(&r.window, "window", 20*time.Second, "how long many programs use one lock")
 	flag.DurationVar(&r.wait, "wait", 3*time.Minute, "how long those waiters wait that wait long")
 	flag.IntVar(&r.waiters, "waiters", 24, "how many wait through each library; at most 80 on PostgreSQL")
-	flag.BoolVar(&r.waitOnly, "wait-only", false, "on DynamoDB, PostgreSQL, Redis, etcd, NATS and Azurite: measure nothing but waiting")
+	flag.BoolVar(&r.waitOnly, "wait-only", false, "on DynamoDB, PostgreSQL, MariaDB, Redis, etcd, NATS and Azurite: measure nothing but waiting")
 	flag.IntVar(&r.rounds, "rounds", 9, "how often a large object is put and got")
 	flag.StringVar(&r.part, "part", "", "of the sessions, measure only `what`: holding, takeover, contention, readers or cycles")
 	dir := flag.String("dir", os.TempDir(), "the `directory` whose file system is measured")
@@ -170,6 +170,14 @@ func measure(only, dir string, size int64, r *run) error {
 			}
 			ends = append(ends, server.Kill)
 			return postgres(ctx, os.Stdout, server, r)
+		}},
+		{"mysql", func() error {
+			server, err := servers.StartMariaDB(ctx, temp)
+			if err != nil {
+				return err
+			}
+			ends = append(ends, server.Kill)
+			return onMySQL(ctx, os.Stdout, server, r)
 		}},
 		{"redis", func() error {
 			server, err := servers.StartRedis(ctx, temp)

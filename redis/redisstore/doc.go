@@ -23,7 +23,7 @@
 // If the reply to a write is lost, the engine sends the script again. At most one of the two is applied. If
 // the first one was applied, the refusal of the second shows its text. The store switches off the retries of
 // the client, also those of the client of a cluster. By default, the client repeats a write after a lost
-// reply, and the program hears that it lost against itself.
+// reply, and reports a conflict with its own write.
 //
 // Only known error replies prove that nothing was written: the server and the script send them before the
 // write. After any other error the outcome is unknown.
@@ -50,11 +50,5 @@
 //
 // # Rights
 //
-// With access control lists, the user needs these rights:
-//
-//	~holdfast:* &holdfast:* +getrange +exists +set +eval +evalsha +publish +subscribe +ping +scan +strlen
-//	+info +config|get
-//
-// In a cluster it also needs +cluster|slots, and for "holdfast doctor" +del. With another database than 0 it
-// needs +select.
+// docs/stores.md lists the rights that a user needs with access control lists.
 package redisstore

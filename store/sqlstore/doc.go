@@ -26,7 +26,7 @@
 // the number of an error from its text. Any value of the driver's options clientFoundRows,
 // interpolateParams and charset is right. The sql_mode of the sessions must contain STRICT_TRANS_TABLES,
 // as it does by default. Set innodb_lock_wait_timeout to less than 10 seconds: then a write that waits for
-// a row of another transaction has a known outcome. Waiters poll. The tests use MariaDB 10.11; MySQL 8 was never tested.
+// a row of another transaction has a known outcome. Waiters poll. The tests use MariaDB 10.11, and never MySQL 8.
 //
 // # SQLite
 //
@@ -48,7 +48,7 @@
 //     or fsync = off, in SQLite synchronous = OFF or NORMAL, or journal_mode = OFF or MEMORY, in
 //     MySQL innodb_flush_log_at_trx_commit = 0 or 2, or a binary log without sync_binlog = 1,
 //   - UNLOGGED and temporary tables, and tables of MySQL that are not InnoDB tables, also for [Fence],
-//   - a PostgreSQL server that is a standby, and a MySQL server that only reads or is a replica,
+//   - a PostgreSQL server that is a standby, and a MySQL server that is read-only or a replica,
 //   - a server of a Galera cluster without wsrep_sync_wait = 1.
 //
 // After an asynchronous failover the new server may lack acknowledged writes. The store cannot

@@ -119,7 +119,7 @@ ACCOUNT by your names. The files are in the folder "policies" of the release and
   postgres://                    postgres/grants.sql
   mysql://                       mysql/grants.sql
 
-The page docs/stores.md lists the rights for redis:// and rediss://.
+The page docs/stores.md has the rights for redis://, rediss://, etcd:// and nats://.
 
 A directory for several users belongs to a group, here to the group jobs. With this mode, new
 files in the directory also belong to the group:
@@ -339,7 +339,10 @@ all variables above, except HOLDFAST_WAIT and HOLDFAST_METRICS.
   AZURE_...         the credentials, as for the Azure command
   PGPASSWORD, ...   the variables of libpq, for postgres:
   MYSQL_PWD         the password for mysql:
-  REDIS_PASSWORD    the password, for redis: and rediss:
+  REDIS_PASSWORD    the password for redis: and rediss:
+  ETCDCTL_USER      USER:PASSWORD for etcd:. ETCDCTL_PASSWORD: the password alone
+  NATS_USER, NATS_PASSWORD, NATS_TOKEN, NATS_CREDS
+                    the credentials for nats:, as for the command nats
 
 run sets these variables for its command:
 
