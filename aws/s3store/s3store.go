@@ -303,9 +303,5 @@ func (s *Store) Bucket() object.Bucket { return s.bucket }
 
 // GetAge implements [store.AgeReader].
 func (s *Store) GetAge(ctx context.Context, key string) ([]byte, store.Version, time.Duration, error) {
-	current, err := s.GetStored(ctx, key)
-	if err != nil {
-		return nil, "", -1, err
-	}
-	return current.Value, current.Version(), bucketstore.AgeOf(current, s.safety), nil
+	return bucketstore.GetAge(ctx, s.Store, key, s.safety)
 }

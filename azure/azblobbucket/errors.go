@@ -22,6 +22,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/secrettext"
 	"github.com/holdfast-go/holdfast/object"
 	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/engine"
 )
 
 // Error is a failed request. It has a text for people, the error of package store that it matches, and
@@ -65,7 +66,10 @@ func (b *Bucket) request(ctx context.Context, timeout time.Duration, send func(c
 	if err := store.CheckContext(ctx); err != nil {
 		return nil, err
 	}
-	limited, cancel := context.WithTimeoutCause(ctx, share(ctx, timeout), errTimeout)
+	if timeout <= time.Minute { // the upload of a large body needs the whole time
+		timeout = engine.Share(ctx, timeout)
+	}
+	limited, cancel := context.WithTimeoutCause(ctx, timeout, errTimeout)
 	defer cancel()
 	var answer *http.Response
 	if err := send(once(limited, &answer)); err != nil {
@@ -77,16 +81,6 @@ func (b *Bucket) request(ctx context.Context, timeout time.Duration, send func(c
 // once returns a context for one request without retries.
 func once(ctx context.Context, answer **http.Response) context.Context {
 	return policy.WithRetryOptions(policy.WithCaptureResponse(ctx, answer), policy.RetryOptions{MaxRetries: -1})
-}
-
-// share returns d, or half of the remaining time of the call if that half is shorter.
-func share(ctx context.Context, d time.Duration) time.Duration {
-	const least = 500 * time.Millisecond
-	deadline, ok := ctx.Deadline()
-	if !ok || d > time.Minute {
-		return d
-	}
-	return min(d, max(time.Until(deadline)/2, least))
 }
 
 // repeat sends f until it succeeds, fails for good, or has been sent as often as allowed. After a try

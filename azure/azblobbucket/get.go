@@ -16,6 +16,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/object"
 	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/engine"
 )
 
 // Get implements [object.Bucket].
@@ -54,7 +55,7 @@ func (b *Bucket) get(ctx context.Context, key string, o object.GetOptions) (*obj
 		}},
 	}
 	moving, cancel := context.WithCancelCause(ctx)
-	stall := time.AfterFunc(share(ctx, b.o.Timeout), func() { cancel(errTimeout) })
+	stall := time.AfterFunc(engine.Share(ctx, b.o.Timeout), func() { cancel(errTimeout) })
 	end := func() {
 		stall.Stop()
 		cancel(nil)

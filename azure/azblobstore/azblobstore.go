@@ -13,16 +13,13 @@
 //
 // # Age
 //
-// An answer of the service contains the headers Date and Last-Modified, both by the service's clock. Their
-// difference is the age of the register. The Store subtracts one second for the granularity, and
-// [Options].MaxClockSkew. It reports the age only if Date differs by at most MaxClockSkew from this machine's
-// clock. So a renewed lease does not look old if one of many servers has a wrong clock.
+// The answer to a read contains the headers Date and Last-Modified, both by the service's clock. Package
+// bucketstore explains how the Store calculates the age of a register.
 package azblobstore
 
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"log/slog"
 	"slices"
 	"time"
@@ -33,16 +30,9 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-const (
-	// DefaultMaxClockSkew is the default of [Options].MaxClockSkew.
-	DefaultMaxClockSkew = 60 * time.Second
-
-	// MinTTL is the shortest useful TTL of a lease. Most requests take tens of milliseconds, but a
-	// few requests take a second.
-	MinTTL = 2 * time.Second
-
-	granularity = time.Second // of Last-Modified and Date
-)
+// MinTTL is the shortest useful TTL of a lease. Most requests take tens of milliseconds, but a
+// few requests take a second.
+const MinTTL = 2 * time.Second
 
 // Options are the options of [New].
 type Options struct {
@@ -53,8 +43,7 @@ type Options struct {
 	Unsafe []object.Ability
 
 	// MaxClockSkew is the largest accepted difference between the store's clock and this machine's
-	// clock. The Store also subtracts MaxClockSkew from every age. It is at least 1 s; 0 means
-	// [DefaultMaxClockSkew].
+	// clock; see [bucketstore.AgeOf]. It is at least 1 s; 0 means [bucketstore.DefaultMaxClockSkew].
 	MaxClockSkew time.Duration
 
 	// Logger receives the outcomes of writes whose reply was lost, and the results of the probe.
@@ -66,7 +55,7 @@ type Options struct {
 // starts no goroutine, and needs no Close.
 type Store struct {
 	*bucketstore.Store
-	safety time.Duration
+	skew time.Duration
 }
 
 var (
@@ -81,9 +70,9 @@ var (
 // New returns a Store for the registers below a prefix in a bucket. It sends no request.
 func New(bucket *azblobbucket.Bucket, prefix string, opts *Options) (*Store, error) {
 	o := *cmp.Or(opts, &Options{})
-	o.MaxClockSkew = cmp.Or(o.MaxClockSkew, DefaultMaxClockSkew)
-	if o.MaxClockSkew < time.Second {
-		return nil, fmt.Errorf("azblobstore: Options.MaxClockSkew is %v; it must be at least 1s", o.MaxClockSkew)
+	o.MaxClockSkew = cmp.Or(o.MaxClockSkew, bucketstore.DefaultMaxClockSkew)
+	if err := bucketstore.CheckMaxClockSkew(o.MaxClockSkew); err != nil {
+		return nil, err
 	}
 	// The registers probe the server by themselves, with fewer requests.
 	registers, err := bucketstore.New(bucket.WithAbilities(object.PutIfAbsent, object.PutIfMatch), prefix, &bucketstore.Options{
@@ -115,14 +104,5 @@ func (s *Store) ListCost() store.ListCost { return store.ListCost{Gets: 13, Keys
 
 // GetAge implements [store.AgeReader].
 func (s *Store) GetAge(ctx context.Context, key string) ([]byte, store.Version, time.Duration, error) {
-	current, err := s.GetStored(ctx, key)
-	if err != nil {
-		return nil, "", -1, err
-	}
-	age := time.Duration(-1)
-	// Clocks that disagree by more than is subtracted prove nothing.
-	if known := !current.Now.IsZero() && !current.Written.IsZero(); known && time.Since(current.Now).Abs() <= s.safety {
-		age = max(current.Now.Sub(current.Written)-granularity-s.safety, -1)
-	}
-	return current.Value, current.Version(), age, nil
+	return bucketstore.GetAge(ctx, s.Store, key, s.skew)
 }

@@ -25,10 +25,7 @@ var errLearner = rpctypes.Error(rpctypes.ErrGRPCNotSupportedForLearner)
 
 // send sends one request, within the time for it. A member without a leader refuses the request at once.
 func send[T any](ctx context.Context, d *driver, request func(context.Context) (T, error)) (T, error) {
-	limit := d.o.Timeout
-	if deadline, ok := ctx.Deadline(); ok {
-		limit = min(limit, max(time.Until(deadline)/2, 500*time.Millisecond))
-	}
+	limit := engine.Share(ctx, d.o.Timeout)
 	within, cancel := context.WithTimeout(clientv3.WithRequireLeader(ctx), limit)
 	defer cancel()
 	answer, err := request(within)

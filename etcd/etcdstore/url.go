@@ -3,6 +3,7 @@ package etcdstore
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -28,7 +29,7 @@ const (
 )
 
 // Parameters are the parameters that a URL may have.
-var Parameters = []string{"user", "tls", "cacert", "cert", "key", "timeout"}
+var Parameters = append([]string{"user", "timeout"}, tlsurl.Parameters...)
 
 // FromURL returns what a URL names: a configuration of the client, and a copy of the options with the values
 // of the URL. For the form of the URL see [Open]. FromURL reads the files of certificates, and sends no
@@ -37,7 +38,7 @@ func FromURL(rawURL string, opts *Options) (clientv3.Config, *Options, error) {
 	o := *cmp.Or(opts, &Options{})
 	config, err := o.parse(rawURL)
 	if err != nil {
-		return clientv3.Config{}, nil, fmt.Errorf("%w: %w", store.ErrMisconfigured, err)
+		return clientv3.Config{}, nil, fmt.Errorf("%w: the URL of the store: %w", store.ErrMisconfigured, err)
 	}
 	return config, &o, nil
 }
@@ -48,27 +49,22 @@ func (o *Options) parse(raw string) (clientv3.Config, error) {
 	u, query, err := storeurl.Parse(raw)
 	switch {
 	case err != nil:
-		return clientv3.Config{}, fmt.Errorf("the URL of the store: %w", err)
+		return clientv3.Config{}, err
 	case query.Has("password"), strings.Contains(query.Get("user"), ":"), strings.Contains(u.EscapedPath(), "@"):
-		return clientv3.Config{}, fmt.Errorf("the URL of the store: %w", storeurl.ErrCredentials)
+		return clientv3.Config{}, storeurl.ErrCredentials
 	case u.Scheme != "etcd" || u.Opaque != "" || u.Host == "" || strings.Trim(u.Path, "/") == "":
-		return clientv3.Config{}, fmt.Errorf("the URL of the store is not of the form etcd://HOST:PORT/PREFIX")
+		return clientv3.Config{}, errors.New("it is not of the form etcd://HOST:PORT/PREFIX")
 	}
 	o.Prefix = strings.Trim(u.Path, "/")
 	if err := store.CheckKey(o.Prefix); err != nil {
-		return clientv3.Config{}, fmt.Errorf("the prefix in the URL of the store: %w", err)
+		return clientv3.Config{}, fmt.Errorf("its prefix: %w", err)
 	}
-	for name, values := range query {
-		switch {
-		case !slices.Contains(Parameters, name):
-			return clientv3.Config{}, fmt.Errorf("the URL of the store has an unknown parameter %s (known: %s)", storeurl.Parameter(name, values), strings.Join(Parameters, ", "))
-		case len(values) > 1 || values[0] == "":
-			return clientv3.Config{}, fmt.Errorf("the parameter %s of the store's URL must have one value", name)
-		}
+	if err := storeurl.CheckParameters(query, Parameters); err != nil {
+		return clientv3.Config{}, err
 	}
 	if text := query.Get("timeout"); text != "" {
 		if o.Timeout, err = time.ParseDuration(text); err != nil || o.Timeout <= 0 {
-			return clientv3.Config{}, fmt.Errorf("the parameter timeout of the store's URL must be a duration such as 3s")
+			return clientv3.Config{}, errors.New("the parameter timeout must be a duration such as 3s")
 		}
 	}
 	config := clientv3.Config{
@@ -113,10 +109,10 @@ func credentials(user string) (name, password string, err error) {
 	name, password, _ = strings.Cut(os.Getenv("ETCDCTL_USER"), ":")
 	password = cmp.Or(password, os.Getenv("ETCDCTL_PASSWORD"))
 	if user != "" && name != "" && name != user {
-		return "", "", fmt.Errorf("the parameter user of the store's URL and the variable ETCDCTL_USER name different users")
+		return "", "", errors.New("the parameter user and the variable ETCDCTL_USER name different users")
 	}
 	if name = cmp.Or(user, name); name != "" && password == "" {
-		return "", "", fmt.Errorf("there is a user but no password: set ETCDCTL_PASSWORD, or ETCDCTL_USER to USER:PASSWORD")
+		return "", "", errors.New("there is a user but no password: set ETCDCTL_PASSWORD, or ETCDCTL_USER to USER:PASSWORD")
 	}
 	return name, password, nil
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/secrettext"
 	"github.com/holdfast-go/holdfast/object"
 	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/engine"
 )
 
 const (
@@ -29,9 +30,6 @@ const (
 
 	// tries is the largest number of times that the bucket sends a read, or a small write without a condition.
 	tries = 4
-
-	// minShare is what a request gets at least of the time of its call.
-	minShare = 500 * time.Millisecond
 )
 
 // call watches one call of the library. Its error says what is known of the outcome.
@@ -112,21 +110,13 @@ func (w whole) Read(p []byte) (int, error) {
 // errTimeout is the cause of the end of a request that took too long.
 var errTimeout = errors.New("no answer in time")
 
-// share returns the time of one request: at most half of the time that the call has left.
-func share(ctx context.Context, limit time.Duration) time.Duration {
-	if deadline, ok := ctx.Deadline(); ok {
-		limit = min(limit, max(time.Until(deadline)/2, minShare))
-	}
-	return limit
-}
-
 // do makes one call of the library within a time limit.
 func (b *Bucket) do(ctx context.Context, limit time.Duration, f func(ctx context.Context) error) (*call, error) {
 	c := &call{ctx: ctx}
 	if err := store.CheckContext(ctx); err != nil {
 		return c, err
 	}
-	ctx, cancel := context.WithTimeoutCause(context.WithValue(ctx, callKey{}, c), share(ctx, limit), errTimeout)
+	ctx, cancel := context.WithTimeoutCause(context.WithValue(ctx, callKey{}, c), engine.Share(ctx, limit), errTimeout)
 	defer cancel()
 	if err := f(ctx); err != nil {
 		return c, c.classify(err)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/object"
 	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/engine"
 )
 
 // minReadRate is how fast the body of an answer has to come on average, in bytes a second, when more
@@ -118,7 +119,7 @@ func (b *Bucket) getOnce(ctx context.Context, key string, o object.GetOptions) (
 	}
 	s := &stream{call: c, limit: b.o.Timeout}
 	ctx, s.cancel = context.WithCancelCause(context.WithValue(ctx, callKey{}, c))
-	s.timer = time.AfterFunc(share(ctx, b.o.Timeout), func() { s.cancel(errTimeout) })
+	s.timer = time.AfterFunc(engine.Share(ctx, b.o.Timeout), func() { s.cancel(errTimeout) })
 	handle := b.bucket.Object(key).ReadCompressed(true) // as the writer has written it
 	if n, ok := generation(o.IfMatch); ok {
 		handle = handle.If(storage.Conditions{GenerationMatch: n})

@@ -13,6 +13,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/object"
 	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/engine"
 )
 
 const (
@@ -107,7 +108,7 @@ func (u *upload) send(ctx context.Context) (object.Info, error) {
 	ctx, cancel := context.WithCancelCause(context.WithValue(ctx, callKey{}, c))
 	defer cancel(nil)
 	c.upload = ctx
-	timer := time.AfterFunc(share(ctx, limit), func() { cancel(errTimeout) })
+	timer := time.AfterFunc(engine.Share(ctx, limit), func() { cancel(errTimeout) })
 	defer timer.Stop()
 
 	w := u.b.handle(u.key, u.cond).NewWriter(ctx)

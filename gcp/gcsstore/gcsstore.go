@@ -147,9 +147,5 @@ func (s *Store) ListCost() store.ListCost { return store.ListCost{Gets: 13, Keys
 
 // GetAge implements [store.AgeReader].
 func (s *Store) GetAge(ctx context.Context, key string) ([]byte, store.Version, time.Duration, error) {
-	current, err := s.GetStored(ctx, key)
-	if err != nil {
-		return nil, "", -1, err
-	}
-	return current.Value, current.Version(), bucketstore.AgeOf(current, s.skew), nil
+	return bucketstore.GetAge(ctx, s.Store, key, s.skew)
 }

@@ -4,6 +4,7 @@ package storeurl
 
 import (
 	"errors"
+	"fmt"
 	"net/url"
 	"slices"
 	"strconv"
@@ -45,6 +46,19 @@ func Parse(raw string) (*url.URL, url.Values, error) {
 		}
 	}
 	return u, query, nil
+}
+
+// CheckParameters refuses a parameter that is not known, or that does not have one value.
+func CheckParameters(query url.Values, known []string) error {
+	for name, values := range query {
+		switch {
+		case !slices.Contains(known, name):
+			return fmt.Errorf("it has an unknown parameter %s (known: %s)", Parameter(name, values), strings.Join(known, ", "))
+		case len(values) > 1 || values[0] == "":
+			return fmt.Errorf("the parameter %s must have one value", name)
+		}
+	}
+	return nil
 }
 
 // Parameter returns the name of an unknown parameter for an error text. If the parameter has a value and

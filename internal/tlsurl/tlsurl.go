@@ -45,34 +45,40 @@ func Hosts(servers []string) (hosts []string) {
 // do not demand TLS. It reads the files. Its errors contain no part of the URL.
 func Config(query url.Values) (*tls.Config, error) {
 	on := query.Get("tls")
-	if on != "" && on != "true" && on != "false" {
-		return nil, fmt.Errorf("the parameter tls of the store's URL must be true or false")
-	}
 	files := query.Has("cacert") || query.Has("cert") || query.Has("key")
-	if on == "false" && files {
-		return nil, fmt.Errorf("the store's URL has tls=false, and names certificates: remove one of the two")
-	}
-	if on != "true" && !files {
+	switch {
+	case on != "" && on != "true" && on != "false":
+		return nil, errors.New("the parameter tls must be true or false")
+	case on == "false" && files:
+		return nil, errors.New("it has tls=false, and names certificates: remove one of the two")
+	case on != "true" && !files:
 		return nil, nil
 	}
+	return Certificates(query, "cacert", "cert", "key")
+}
+
+// Certificates returns a configuration with the certificates in the files that three parameters name: the
+// certificates that may sign the server's, the client's certificate, and its key. Its errors contain no part of
+// the URL.
+func Certificates(query url.Values, authorities, cert, key string) (*tls.Config, error) {
 	config := &tls.Config{MinVersion: tls.VersionTLS12}
-	if file := query.Get("cacert"); file != "" {
+	if file := query.Get(authorities); file != "" {
 		text, err := os.ReadFile(file)
 		if err != nil {
-			return nil, fmt.Errorf("the parameter cacert of the store's URL: %w", withoutPath(err))
+			return nil, fmt.Errorf("the parameter %s: %w", authorities, withoutPath(err))
 		}
 		config.RootCAs = x509.NewCertPool()
 		if !config.RootCAs.AppendCertsFromPEM(text) {
-			return nil, fmt.Errorf("the file that the parameter cacert of the store's URL names contains no certificate")
+			return nil, fmt.Errorf("the file that the parameter %s names contains no certificate", authorities)
 		}
 	}
-	if query.Has("cert") != query.Has("key") {
-		return nil, fmt.Errorf("the store's URL must have both parameters cert and key, or none of them")
+	if query.Has(cert) != query.Has(key) {
+		return nil, fmt.Errorf("it must have both parameters %s and %s, or none of them", cert, key)
 	}
-	if query.Has("cert") {
-		pair, err := tls.LoadX509KeyPair(query.Get("cert"), query.Get("key"))
+	if query.Has(cert) {
+		pair, err := tls.LoadX509KeyPair(query.Get(cert), query.Get(key))
 		if err != nil {
-			return nil, fmt.Errorf("the parameters cert and key of the store's URL: %w", withoutPath(err))
+			return nil, fmt.Errorf("the parameters %s and %s: %w", cert, key, withoutPath(err))
 		}
 		config.Certificates = []tls.Certificate{pair}
 	}

@@ -79,7 +79,7 @@ func (d *driver) page(ctx context.Context, consumer jetstream.Consumer) (page []
 	if err := store.CheckContext(ctx); err != nil {
 		return nil, 0, err
 	}
-	batch, err := consumer.Fetch(pageSize, jetstream.FetchMaxWait(d.limit(ctx)))
+	batch, err := consumer.Fetch(pageSize, jetstream.FetchMaxWait(engine.Share(ctx, d.o.Timeout)))
 	if err != nil {
 		return nil, 0, d.explain(err)
 	}
@@ -100,7 +100,7 @@ func (d *driver) page(ctx context.Context, consumer jetstream.Consumer) (page []
 		// The messages that were pending may have been removed meanwhile.
 		info, err := bounded(ctx, d, "$JS.API.CONSUMER.", func(ctx context.Context) (*jetstream.ConsumerInfo, error) { return consumer.Info(ctx) })
 		if err == nil && info.NumPending > 0 {
-			err = fmt.Errorf("%w: the listing got no answer within %v", store.ErrUnavailable, d.limit(ctx))
+			err = fmt.Errorf("%w: the listing got no answer within %v", store.ErrUnavailable, engine.Share(ctx, d.o.Timeout))
 		}
 		return nil, 0, err
 	}

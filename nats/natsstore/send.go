@@ -90,14 +90,6 @@ func (c *calls) begin(ctx context.Context, subject string) (context.Context, fun
 	}
 }
 
-// limit returns the time for one request.
-func (d *driver) limit(ctx context.Context) time.Duration {
-	if deadline, ok := ctx.Deadline(); ok {
-		return min(d.o.Timeout, max(time.Until(deadline)/2, 500*time.Millisecond))
-	}
-	return d.o.Timeout
-}
-
 // send sends one request, and reads the answer as JSON.
 func (d *driver) send(ctx context.Context, m *nats.Msg, answer any) error {
 	reply, err := bounded(ctx, d, m.Subject, func(ctx context.Context) (*nats.Msg, error) { return d.conn.RequestMsgWithContext(ctx, m) })
@@ -113,7 +105,7 @@ func (d *driver) send(ctx context.Context, m *nats.Msg, answer any) error {
 // bounded calls a function of the client, within the time for one request. The function publishes to the given
 // subject. If the text ends with a dot, the function publishes to subjects that begin with it.
 func bounded[T any](ctx context.Context, d *driver, subject string, f func(context.Context) (T, error)) (T, error) {
-	limit := d.limit(ctx)
+	limit := engine.Share(ctx, d.o.Timeout)
 	open, end := d.calls.begin(ctx, subject)
 	defer end()
 	within, cancel := context.WithTimeout(open, limit)

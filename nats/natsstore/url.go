@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -41,7 +40,7 @@ type Target struct {
 func FromURL(rawURL string, opts *Options) (*Target, error) {
 	t := &Target{Options: *cmp.Or(opts, &Options{})}
 	if err := t.parse(rawURL); err != nil {
-		return nil, fmt.Errorf("%w: %w", store.ErrMisconfigured, err)
+		return nil, fmt.Errorf("%w: the URL of the store: %w", store.ErrMisconfigured, err)
 	}
 	return t, nil
 }
@@ -51,39 +50,34 @@ func (t *Target) parse(raw string) error {
 	u, query, err := storeurl.Parse(raw)
 	switch {
 	case err != nil:
-		return fmt.Errorf("the URL of the store: %w", err)
+		return err
 	case query.Has("password") || query.Has("token"), strings.Contains(query.Get("user"), ":"), strings.Contains(u.EscapedPath(), "@"):
-		return fmt.Errorf("the URL of the store: %w", storeurl.ErrCredentials)
+		return storeurl.ErrCredentials
 	}
 	bucket, prefix, _ := strings.Cut(strings.Trim(u.Path, "/"), "/")
 	if u.Scheme != "nats" || u.Opaque != "" || u.Host == "" || bucket == "" {
-		return errors.New("the URL of the store is not of the form nats://HOST:PORT/BUCKET/PREFIX")
+		return errors.New("it is not of the form nats://HOST:PORT/BUCKET/PREFIX")
 	}
 	if !bucketName.MatchString(bucket) {
-		return errors.New("the name of the bucket in the URL of the store may have letters, digits, - and _ only")
+		return errors.New("the name of its bucket may have letters, digits, - and _ only")
 	}
 	if prefix != "" {
 		if err := store.CheckKey(prefix); err != nil {
-			return fmt.Errorf("the prefix in the URL of the store: %w", err)
+			return fmt.Errorf("its prefix: %w", err)
 		}
 	}
 	t.Bucket, t.Options.Prefix = bucket, prefix
-	for name, values := range query {
-		switch {
-		case !slices.Contains(Parameters, name):
-			return fmt.Errorf("the URL of the store has an unknown parameter %s (known: %s)", storeurl.Parameter(name, values), strings.Join(Parameters, ", "))
-		case len(values) > 1 || values[0] == "":
-			return fmt.Errorf("the parameter %s of the store's URL must have one value", name)
-		}
+	if err := storeurl.CheckParameters(query, Parameters); err != nil {
+		return err
 	}
 	if text := query.Get("timeout"); text != "" {
 		if t.Options.Timeout, err = time.ParseDuration(text); err != nil || t.Options.Timeout <= 0 {
-			return errors.New("the parameter timeout of the store's URL must be a duration such as 3s")
+			return errors.New("the parameter timeout must be a duration such as 3s")
 		}
 	}
 	if text := query.Get("replicas"); text != "" {
 		if t.Options.Replicas, err = strconv.Atoi(text); err != nil || t.Options.Replicas < 1 || t.Options.Replicas > 5 {
-			return errors.New("the parameter replicas of the store's URL must be a number between 1 and 5")
+			return errors.New("the parameter replicas must be a number between 1 and 5")
 		}
 	}
 	for _, address := range tlsurl.Addresses(u.Host, defaultPort) {
@@ -110,7 +104,7 @@ func (t *Target) credentials(user, creds string) error {
 	switch {
 	case creds != "":
 		if _, err := os.Stat(creds); err != nil {
-			return errors.New("the file that the parameter creds of the store's URL, or NATS_CREDS, names cannot be read")
+			return errors.New("the file that the parameter creds, or NATS_CREDS, names cannot be read")
 		}
 		t.connect = append(t.connect, nats.UserCredentials(creds))
 	case user != "" && password == "":

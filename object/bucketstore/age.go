@@ -1,6 +1,7 @@
 package bucketstore
 
 import (
+	"context"
 	"fmt"
 	"time"
 
@@ -22,9 +23,18 @@ func CheckMaxClockSkew(skew time.Duration) error {
 	return nil
 }
 
+// GetAge reads a register as Get does, and also returns its age, as [AgeOf] calculates it. Backends whose stores
+// tell both times in one answer implement [store.AgeReader] with it.
+func GetAge(ctx context.Context, s *Store, key string, skew time.Duration) ([]byte, store.Version, time.Duration, error) {
+	current, err := s.GetStored(ctx, key)
+	if err != nil {
+		return nil, "", -1, err
+	}
+	return current.Value, current.Version(), AgeOf(current, skew), nil
+}
+
 // AgeOf returns how long a register has certainly been in its state, by the store's clock. A negative
-// result means that the age is not known. Backends whose stores tell both times in one answer implement
-// [store.AgeReader] with it.
+// result means that the age is not known.
 //
 // The age is the time of the answer minus the time of the write, minus one second for the granularity of
 // both, minus skew. It is known only if the answer came from no cache, and if its time differs by at most

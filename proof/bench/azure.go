@@ -4,11 +4,9 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"fmt"
 	"io"
+	"strconv"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
@@ -53,9 +51,11 @@ func openAzure(kind, url string, n *counter, keep bool) (func(lock string) (clai
 		return nil, err
 	}
 	if kind == kindBlobLease {
-		return func(lock string) (claimant, error) { return &blobLease{c: c, name: lock, keep: keep}, nil }, nil
+		return func(lock string) (claimant, error) {
+			return azureWriter{&blobLease{c: c, name: lock, keep: keep}, c, nil, lock + ".data"}, nil
+		}, nil
 	}
-	b, err := azblobbucket.New(c, nil)
+	b, err := azblobbucket.New(c, &azblobbucket.Options{AssumeAbilities: object.Abilities()})
 	if err != nil {
 		return nil, err
 	}
@@ -63,7 +63,15 @@ func openAzure(kind, url string, n *counter, keep bool) (func(lock string) (clai
 	if err != nil {
 		return nil, err
 	}
-	return newHoldfast(st, &lease.Options{ManualRenewal: !keep}), nil
+	objects, err := object.New(b, &object.Options{DistinctBodies: true})
+	if err != nil {
+		return nil, err
+	}
+	of := newHoldfast(st, &lease.Options{ManualRenewal: !keep})
+	return func(lock string) (claimant, error) {
+		one, err := of(lock)
+		return azureWriter{one, c, objects, lock + ".data"}, err
+	}, nil
 }
 
 // blobLease is Azure's own lease on an empty blob. Azure wakes no waiter, so a waiter polls.
@@ -72,7 +80,7 @@ type blobLease struct {
 	name string
 	keep bool
 	held *bloblease.BlobClient
-	stop chan struct{}
+	stop func()
 }
 
 func (c *blobLease) try(ctx context.Context) (bool, error) {
@@ -96,22 +104,10 @@ func (c *blobLease) try(ctx context.Context) (bool, error) {
 	if err == nil {
 		c.held = l
 		if c.keep {
-			c.stop = make(chan struct{})
-			go c.renewals(c.stop)
+			c.stop = every(blobLeaseTime*time.Second/3, func(ctx context.Context) { _ = c.renew(ctx) })
 		}
 	}
 	return err == nil, err
-}
-
-func (c *blobLease) renewals(stop chan struct{}) {
-	for {
-		select {
-		case <-stop:
-			return
-		case <-time.After(blobLeaseTime * time.Second / 3):
-			_ = c.renew(context.Background())
-		}
-	}
 }
 
 func (c *blobLease) wait(ctx context.Context) error {
@@ -135,8 +131,7 @@ func (c *blobLease) renew(ctx context.Context) error {
 
 func (c *blobLease) release(ctx context.Context) error {
 	if c.stop != nil {
-		close(c.stop)
-		c.stop = nil
+		c.stop()
 	}
 	_, err := c.held.ReleaseLease(ctx, nil)
 	return err
@@ -171,7 +166,7 @@ func azure(ctx context.Context, w io.Writer, server *servers.Azurite, r *run) er
 	}
 	r.later(func(w io.Writer) error { return waiting(ctx, w, on, subjects, r) })
 	r.later(func(w io.Writer) error { return dead(w, "Azurite", url, azureKinds()) })
-	r.later(func(w io.Writer) error { return lateOnAzure(ctx, w, url) })
+	r.later(func(w io.Writer) error { return late(w, "Azurite", url, 10, azureKinds()) })
 	return nil
 }
 
@@ -193,74 +188,24 @@ func rawAzure(c *container.Client) func(context.Context) error {
 	}
 }
 
-// lateOnAzure counts the writes of holders that were stopped past their lease, after the next holder has written: with
-// Azure's lease, which does not protect another blob, and with a fence of Holdfast.
-func lateOnAzure(ctx context.Context, w io.Writer, url string) error {
-	const holders = 10
-	c, err := azureContainer(url, &counter{})
-	if err != nil {
-		return err
-	}
-	b, err := azblobbucket.New(c, &azblobbucket.Options{AssumeAbilities: object.Abilities()})
-	if err != nil {
-		return err
-	}
-	st, err := azblobstore.New(b, "late", &azblobstore.Options{Trusted: true})
-	if err != nil {
-		return err
-	}
-	objects, err := object.New(b, &object.Options{DistinctBodies: true})
-	if err != nil {
-		return err
-	}
-	ours := newHoldfast(st, &lease.Options{TTL: 6 * time.Second, ManualRenewal: true})
-	var theirs, fenced atomic.Int64 // late writes that were applied
-	errs := make([]error, 2*holders)
-	var wg sync.WaitGroup
-	for i := range holders {
-		wg.Go(func() {
-			key := fmt.Sprint("late/theirs", i)
-			late, next := &blobLease{c: c, name: key + ".lock"}, &blobLease{c: c, name: key + ".lock"}
-			errs[i] = errors.Join(must(late.try(ctx)), next.wait(ctx), put(ctx, c, key, "next"))
-			if errs[i] == nil && put(ctx, c, key, "late") == nil {
-				theirs.Add(1)
-			}
-		})
-		wg.Go(func() {
-			key := fmt.Sprint("late/ours", i)
-			one, err1 := ours(key)
-			two, err2 := ours(key)
-			err := errors.Join(err1, err2)
-			if err == nil {
-				err = errors.Join(must(one.try(ctx)), two.wait(ctx))
-			}
-			fence := func(c claimant) *object.Fence {
-				return &object.Fence{Lock: key, Token: c.(*holdfast).guard.Token()}
-			}
-			if err == nil {
-				_, err = objects.Put(ctx, key, strings.NewReader("next "+rand.Text()), &object.WriteOptions{Fence: fence(two)})
-			}
-			if err == nil {
-				switch _, late := objects.Put(ctx, key, strings.NewReader("late "+rand.Text()), &object.WriteOptions{Fence: fence(one)}); {
-				case late == nil:
-					fenced.Add(1)
-				case !errors.Is(late, object.ErrFenced):
-					err = late
-				}
-			}
-			errs[holders+i] = err
-		})
-	}
-	wg.Wait()
-	if err := errors.Join(errs...); err != nil {
-		return err
-	}
-	fmt.Fprintf(w, "On Azurite, %d holders were stopped past their lease, and wrote after the next holder had written. With a blob lease, %d of the late writes were applied. With a fence of holdfast, %d were applied.\n\n",
-		holders, theirs.Load(), fenced.Load())
-	return nil
+// azureWriter writes a blob, with the token of its lease if it has one. A lease of Azure protects no other blob.
+type azureWriter struct {
+	claimant
+	c       *container.Client
+	objects *object.Client
+	blob    string
 }
 
-func put(ctx context.Context, c *container.Client, key, text string) error {
-	_, err := c.NewBlockBlobClient(key).Upload(ctx, streaming.NopCloser(strings.NewReader(text)), nil)
-	return err
+func (c azureWriter) write(ctx context.Context, n uint64) (bool, error) {
+	text := strings.NewReader(strconv.FormatUint(n, 10) + " " + rand.Text())
+	h, ok := c.claimant.(*holdfast)
+	if !ok {
+		_, err := c.c.NewBlockBlobClient(c.blob).Upload(ctx, streaming.NopCloser(text), nil)
+		return err == nil, err
+	}
+	_, err := c.objects.Put(ctx, c.blob, text, &object.WriteOptions{Fence: &object.Fence{Lock: c.blob, Token: h.guard.Token()}})
+	if errors.Is(err, object.ErrFenced) {
+		return false, nil
+	}
+	return err == nil, err
 }

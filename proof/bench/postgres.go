@@ -232,9 +232,10 @@ func dead(w io.Writer, title, url string, kinds []string) error {
 func takeoversAtOnce(kind, url string) (samples, error) {
 	const locks = 12
 	var pair [2]*worker
+	name := "takeover-" + rand.Text() + "-" // kinds share a server, and a key of NATS has no space
 	for i := range pair {
 		var err error
-		if pair[i], err = startWorker(task{Kind: kind, Dir: url, Name: "takeover " + kind + " ", Locks: locks}); err != nil {
+		if pair[i], err = startWorker(task{Kind: kind, Dir: url, Name: name, Locks: locks}); err != nil {
 			return nil, err
 		}
 		defer pair[i].kill()

@@ -5,14 +5,10 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"fmt"
 	"io"
 	"net"
-	"slices"
 	"strconv"
 	"strings"
-	"sync"
-	"syscall"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -39,12 +35,6 @@ const (
 
 // recipeTTL is the TTL of the bucket of the recipe: that of Holdfast's leases.
 const recipeTTL = 30 * time.Second
-
-// writer is a claimant that can write what the lock protects, as its library shows it.
-type writer interface {
-	// write reports whether the server accepted a write of the present holder, or of an earlier one.
-	write(ctx context.Context, n uint64) (accepted bool, err error)
-}
 
 // openQuorum returns what makes claimants of a kind. The server is at an address.
 func openQuorum(kind, address string, n *counter, keep bool) (func(lock string) (claimant, error), error) {
@@ -174,7 +164,7 @@ type kvLock struct {
 	name     string
 	keep     bool
 	revision uint64
-	end      context.CancelFunc
+	end      func()
 }
 
 func (c *kvLock) try(ctx context.Context) (got bool, err error) {
@@ -183,17 +173,7 @@ func (c *kvLock) try(ctx context.Context) (got bool, err error) {
 		return false, nil
 	}
 	if err == nil && c.keep {
-		ctx, c.end = context.WithCancel(context.Background())
-		go func() {
-			for {
-				select {
-				case <-ctx.Done():
-					return
-				case <-time.After(recipeTTL / 3):
-					_ = c.renew(ctx)
-				}
-			}
-		}()
+		c.end = every(recipeTTL/3, func(ctx context.Context) { _ = c.renew(ctx) })
 	}
 	return err == nil, err
 }
@@ -267,8 +247,8 @@ func quorum(ctx context.Context, w io.Writer, title, address string, r *run, kin
 		}
 	}
 	r.later(func(w io.Writer) error { return waiting(ctx, w, on, subjects, r) })
-	r.later(func(w io.Writer) error { return deadOnQuorum(w, title, address, kinds) })
-	r.later(func(w io.Writer) error { return stoppedOnQuorum(ctx, w, title, address, kinds) })
+	r.later(func(w io.Writer) error { return dead(w, title, address, kinds) })
+	r.later(func(w io.Writer) error { return late(w, title, address, 5, kinds) })
 	return nil
 }
 
@@ -301,99 +281,4 @@ func rawQuorum(ctx context.Context, kind, address string) (func(context.Context)
 		revision, err = kv.Update(ctx, "raw", []byte(text), revision)
 		return err
 	}, err
-}
-
-// deadOnQuorum kills a process that holds locks for which another process waits.
-func deadOnQuorum(w io.Writer, title, address string, kinds []string) error {
-	t := table{head: []string{"on " + title + ": takeover after kill -9, default settings", "median", "least", "most"}}
-	rows, errs := make([][]string, len(kinds)), make([]error, len(kinds))
-	var wg sync.WaitGroup
-	for i, kind := range kinds {
-		wg.Go(func() {
-			got, err := takeoversAtOnce(kind, address)
-			if errs[i] = err; err == nil {
-				rows[i] = []string{kind, short(got.median()), short(slices.Min(got)), short(slices.Max(got))}
-			}
-		})
-	}
-	wg.Wait()
-	t.rows = rows
-	if err := errors.Join(errs...); err != nil {
-		return err
-	}
-	t.print(w)
-	return nil
-}
-
-// stoppedOnQuorum stops a holder with SIGSTOP until another process has the lock and has written. Then the
-// first one continues, and writes at once.
-func stoppedOnQuorum(ctx context.Context, w io.Writer, title, address string, kinds []string) error {
-	const times = 5
-	t := table{head: []string{"on " + title + ": a holder is stopped past its lease, and then writes", fmt.Sprintf("late writes that the server accepted, of %d", times)}}
-	rows, errs := make([][]string, len(kinds)), make([]error, len(kinds))
-	var wg sync.WaitGroup
-	for i, kind := range kinds {
-		wg.Go(func() {
-			damage := make([]int, times)
-			failed := make([]error, times)
-			var each sync.WaitGroup
-			for j := range times {
-				each.Go(func() { damage[j], failed[j] = stopped(ctx, kind, address, fmt.Sprint("stopped-", j)) })
-			}
-			each.Wait()
-			errs[i] = errors.Join(failed...)
-			total := 0
-			for _, n := range damage {
-				total += n
-			}
-			rows[i] = []string{kind, fmt.Sprint(total)}
-		})
-	}
-	wg.Wait()
-	t.rows = rows
-	if err := errors.Join(errs...); err != nil {
-		return err
-	}
-	t.print(w)
-	return nil
-}
-
-// stopped returns 1 if the server accepts the write of a holder that was stopped past its lease.
-func stopped(ctx context.Context, kind, address, name string) (int, error) {
-	first, err := startWorker(task{Kind: kind, Dir: address, Name: name, Writes: true})
-	if err != nil {
-		return 0, err
-	}
-	defer first.kill()
-	if err := first.begin(); err != nil {
-		return 0, err
-	}
-	if _, err := first.next("held"); err != nil {
-		return 0, err
-	}
-	if err := first.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
-		return 0, err
-	}
-	open, err := openQuorum(kind, address, &counter{}, true)
-	if err != nil {
-		return 0, err
-	}
-	second, err := open(name)
-	if err != nil {
-		return 0, err
-	}
-	if err := second.wait(ctx); err != nil {
-		return 0, err
-	}
-	if accepted, err := second.(writer).write(ctx, 10); err != nil || !accepted {
-		return 0, fmt.Errorf("%s: the present holder could not write: %w", kind, err)
-	}
-	if err := first.begin(); err != nil { // the line that lets it write
-		return 0, err
-	}
-	if err := first.cmd.Process.Signal(syscall.SIGCONT); err != nil {
-		return 0, err
-	}
-	done, err := first.next("done")
-	return done.N, err
 }

@@ -1,18 +1,13 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"crypto/rand"
 	"errors"
-	"fmt"
 	"io"
 	"math"
 	"net"
-	"slices"
 	"strings"
-	"sync"
-	"syscall"
 	"time"
 
 	"github.com/bsm/redislock"
@@ -77,7 +72,12 @@ func openRedis(kind, address string, n *counter, keep bool) (func(lock string) (
 		if _, err := st.Put(context.Background(), "first/"+rand.Text(), "", nil); err != nil {
 			return nil, err
 		}
-		return newHoldfast(st, &lease.Options{ManualRenewal: !keep}), nil
+		of := newHoldfast(st, &lease.Options{ManualRenewal: !keep})
+		client := redis.NewClient(&redis.Options{Addr: address})
+		return func(lock string) (claimant, error) {
+			c, err := of(lock)
+			return redisWriter{c, client, lock + "-object"}, err
+		}, nil
 	}
 	client := redis.NewClient(&redis.Options{Addr: address, Dialer: dial})
 	if err := client.Ping(context.Background()).Err(); err != nil {
@@ -85,11 +85,11 @@ func openRedis(kind, address string, n *counter, keep bool) (func(lock string) (
 	}
 	return func(lock string) (claimant, error) {
 		if kind == kindRedislock {
-			return &redisLock{c: redislock.New(client), name: lock, keep: keep}, nil
+			return redisWriter{&redisLock{c: redislock.New(client), name: lock, keep: keep}, client, lock + "-object"}, nil
 		}
 		// By default redsync gives up after 32 tries, which is five seconds.
 		m := redsync.New(goredis.NewPool(client)).NewMutex(lock, redsync.WithTries(math.MaxInt32))
-		return &redMutex{m: m, keep: keep}, nil
+		return redisWriter{&redMutex{m: m, keep: keep}, client, lock + "-object"}, nil
 	}, nil
 }
 
@@ -215,7 +215,7 @@ func onRedis(ctx context.Context, w io.Writer, server *servers.Redis, r *run) er
 	}
 	r.later(func(w io.Writer) error { return waiting(ctx, w, on, subjects, r) })
 	r.later(func(w io.Writer) error { return dead(w, "Redis", address, redisKinds()) })
-	r.later(func(w io.Writer) error { return stale(ctx, w, address) })
+	r.later(func(w io.Writer) error { return late(w, "Redis", address, 20, redisKinds()) })
 	return nil
 }
 
@@ -236,123 +236,18 @@ func rawRedis(address string) func(context.Context) error {
 var fenced = redis.NewScript(`if tonumber(redis.call('HGET', KEYS[1], 'token') or 0) > tonumber(ARGV[1]) then return 0 end
 redis.call('HSET', KEYS[1], 'token', ARGV[1], 'by', ARGV[2]) return 1`)
 
-// writeLater takes locks and writes the object of each when in has a line. It says how many writes were
-// accepted.
-func (t task) writeLater(ctx context.Context, in *bufio.Reader, say func(what string, at int64, n int)) error {
-	open, err := openRedis(t.Kind, t.Dir, &counter{}, true)
-	if err != nil {
-		return err
-	}
-	held := make([]claimant, t.Locks)
-	for i := range held {
-		if held[i], err = open(fmt.Sprint(t.Name, i)); err != nil {
-			return err
-		}
-	}
-	errs := make([]error, t.Locks)
-	var wg sync.WaitGroup
-	for i, c := range held {
-		wg.Go(func() {
-			if errs[i] = c.wait(ctx); errs[i] == nil {
-				say("held", monotonic(), i)
-			}
-		})
-	}
-	wg.Wait()
-	if err := errors.Join(errs...); err != nil {
-		return err
-	}
-	if _, err := in.ReadString('\n'); err != nil {
-		return err
-	}
-	client := redis.NewClient(&redis.Options{Addr: t.Dir})
-	accepted := 0
-	for i, c := range held {
-		object := fmt.Sprint(t.Name, i, "-object")
-		if c, ok := c.(*holdfast); ok {
-			done, err := fenced.Run(ctx, client, []string{object}, uint64(c.guard.Token()), t.Later).Int()
-			if err != nil {
-				return err
-			}
-			accepted += done
-			continue
-		}
-		if err := client.HSet(ctx, object, "by", t.Later).Err(); err != nil {
-			return err
-		}
-		accepted++
-	}
-	say("done", monotonic(), accepted)
-	return nil
+// redisWriter writes a hash, with the token of its lease if it has one.
+type redisWriter struct {
+	claimant
+	client *redis.Client
+	object string
 }
 
-// stale stops a holder until another process has its locks and has written. Then the first one continues and
-// writes, too. It counts the objects that the first one has overwritten.
-func stale(ctx context.Context, w io.Writer, address string) error {
-	const locks = 20
-	t := table{head: []string{"on Redis: the holder is stopped past its lease, and then writes", "late writes", "accepted", "damaged objects"}}
-	rows, errs := make([][]string, len(redisKinds())), make([]error, len(redisKinds()))
-	one := func(kind string) ([]string, error) {
-		client, name := redis.NewClient(&redis.Options{Addr: address}), "stale-"+rand.Text()
-		defer client.Close()
-		var pair [2]*worker
-		for i, by := range []string{"first", "second"} {
-			var err error
-			if pair[i], err = startWorker(task{Kind: kind, Dir: address, Name: name, Locks: locks, Later: by}); err != nil {
-				return nil, err
-			}
-			defer pair[i].kill()
-			if err := pair[i].begin(); err != nil {
-				return nil, err
-			}
-			for range locks { // the second one gets them when the leases have ended
-				if _, err := pair[i].next("held"); err != nil {
-					return nil, fmt.Errorf("%s: %w", kind, err)
-				}
-			}
-			if i == 0 {
-				if err := pair[0].cmd.Process.Signal(syscall.SIGSTOP); err != nil {
-					return nil, err
-				}
-			}
-		}
-		var accepted int
-		for _, i := range []int{1, 0} {
-			if i == 0 {
-				if err := pair[0].cmd.Process.Signal(syscall.SIGCONT); err != nil {
-					return nil, err
-				}
-			}
-			if err := pair[i].begin(); err != nil {
-				return nil, err
-			}
-			done, err := pair[i].next("done")
-			if err != nil {
-				return nil, fmt.Errorf("%s: %w", kind, err)
-			}
-			accepted = done.N
-		}
-		damaged := 0
-		for i := range locks {
-			by, err := client.HGet(ctx, fmt.Sprint(name, i, "-object"), "by").Result()
-			if err != nil {
-				return nil, err
-			}
-			if by == "first" {
-				damaged++
-			}
-		}
-		return []string{kind, fmt.Sprint(locks), fmt.Sprint(accepted), fmt.Sprint(damaged)}, nil
+func (c redisWriter) write(ctx context.Context, n uint64) (bool, error) {
+	if h, ok := c.claimant.(*holdfast); ok {
+		done, err := fenced.Run(ctx, c.client, []string{c.object}, uint64(h.guard.Token()), n).Int()
+		return done == 1, err
 	}
-	var wg sync.WaitGroup
-	for i, kind := range redisKinds() {
-		wg.Go(func() { rows[i], errs[i] = one(kind) })
-	}
-	wg.Wait()
-	if err := errors.Join(errs...); err != nil {
-		return err
-	}
-	t.rows = slices.Clip(rows)
-	t.print(w)
-	return nil
+	err := c.client.HSet(ctx, c.object, "by", n).Err()
+	return err == nil, err
 }

@@ -28,12 +28,9 @@ type task struct {
 	// with a number. It asks for one after the other, and waits for all. 0: the name.
 	Locks int
 
-	// Later, if set, makes the worker take the Locks, and write the object of each when it gets a
-	// further line. The text is what it writes.
-	Later string
-	// Writes makes a worker take the lock, wait for a second line, and then write what the lock protects.
-	// It says whether the server accepted the write: 1, or 0.
-	Writes bool
+	// Writes, if set, makes a worker take the Locks, wait for a second line, and then write this number
+	// where the locks protect it.
+	Writes uint64
 
 	// Relay, if set, makes the worker repeat for ever: it takes the lock, holds it for this
 	// time, and notes when it frees it. Otherwise the worker holds the lock until it is
@@ -83,29 +80,8 @@ func work(in io.Reader, out io.Writer, config string) error {
 		return err
 	}
 	switch {
-	case t.Later != "":
-		return t.writeLater(ctx, lines, say)
-	case t.Writes:
-		c, err := l.(claimants)(t.Name)
-		if err != nil {
-			return err
-		}
-		if err := c.wait(ctx); err != nil {
-			return err
-		}
-		say("held", monotonic(), 0)
-		if _, err := lines.ReadString('\n'); err != nil {
-			return err
-		}
-		accepted, err := c.(writer).write(ctx, 20)
-		if err != nil {
-			return err
-		}
-		n := 0
-		if accepted {
-			n = 1
-		}
-		say("done", monotonic(), n)
+	case t.Writes > 0:
+		return t.writeLate(ctx, l.(claimants), lines, say)
 	case t.Cycles > 0:
 		n := 0
 		for end := time.Now().Add(t.Cycles); time.Now().Before(end); n++ {

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -33,18 +32,6 @@ func (r doctorReport) unlike() map[string]string {
 		}
 	}
 	return found
-}
-
-// builtHoldfast builds the command. It keeps out of root's own state.
-func builtHoldfast(t *testing.T) string {
-	t.Helper()
-	dir := t.TempDir()
-	path := filepath.Join(dir, "holdfast")
-	state := "-X github.com/holdfast-go/holdfast/cmd/internal/stores.RootState=" + filepath.Join(dir, "root-state")
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-ldflags", state, "-o", dir+"/", "github.com/holdfast-go/holdfast/cmd/...").CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
-	return path
 }
 
 // examine runs holdfast doctor and returns what it says and its exit status.
@@ -77,7 +64,7 @@ func examine(t *testing.T, holdfast, url string, env []string) (r doctorReport, 
 // TestDoctor runs holdfast doctor, as users do, against all servers.
 func TestDoctor(t *testing.T) {
 	t.Parallel()
-	holdfast := builtHoldfast(t)
+	holdfast := servers.BuildCommand(t)
 	for name, test := range map[string]func(*testing.T, string){
 		"s3": doctorS3, "ignored conditions": doctorIgnoredConditions, "rights": doctorRights, "dynamodb": doctorDynamoDB,
 	} {

@@ -6,13 +6,15 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/holdfast-go/holdfast/proof/integration/servers"
 )
 
 // TestMoveToS3 moves a fleet from a directory to a bucket and back, with the script of the command that
 // moves to a database: workers count under the lock through the whole move.
 func TestMoveToS3(t *testing.T) {
 	t.Parallel()
-	holdfast := builtHoldfast(t)
+	holdfast := servers.BuildCommand(t)
 	archive, err := os.ReadFile("../../cmd/internal/command/testdata/script/moving.txtar")
 	if err != nil {
 		t.Fatal(err)
@@ -51,7 +53,7 @@ func TestMoveToS3(t *testing.T) {
 // prefix is refused, although doctor has found the bucket safe before.
 func TestTwoKindsOfStoresOnS3(t *testing.T) {
 	t.Parallel()
-	holdfast := builtHoldfast(t)
+	holdfast := servers.BuildCommand(t)
 	for name, start := range s3Servers() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -3,16 +3,8 @@ package integration_test
 import (
 	"bytes"
 	"context"
-	"crypto"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
 	"errors"
 	"fmt"
-	"math/big"
 	"net"
 	"os"
 	"os/exec"
@@ -456,9 +448,9 @@ func TestMySQLItems(t *testing.T) {
 // TestMySQLCommand runs the command, as users do, on a server with a certificate.
 func TestMySQLCommand(t *testing.T) {
 	t.Parallel()
-	holdfast, dir := builtHoldfast(t), t.TempDir()
-	ca, cert, key := certificates(t, dir)
-	server := servers.NewMariaDB(t, "--ssl-ca="+ca, "--ssl-cert="+cert, "--ssl-key="+key)
+	holdfast, dir := servers.BuildCommand(t), t.TempDir()
+	ca, key := servers.Certificate(t)
+	server := servers.NewMariaDB(t, "--ssl-ca="+ca, "--ssl-cert="+ca, "--ssl-key="+key)
 	plain := servers.NewMariaDB(t)
 	admin := database{sqlstore.MySQL, "mysql", server.DSN("", "mysql")}
 	admin.with(t, "CREATE DATABASE app", "CREATE USER ada IDENTIFIED BY 'open sesame' REQUIRE SSL", "GRANT ALL ON app.* TO ada")
@@ -523,46 +515,6 @@ func TestMySQLCommand(t *testing.T) {
 		}
 		admin.with(t, "SET GLOBAL innodb_flush_log_at_trx_commit = 1", "SET GLOBAL read_only = 0")
 	}
-}
-
-// certificates makes the files of an authority, and of a certificate for this machine with its key.
-func certificates(t *testing.T, dir string) (ca, cert, key string) {
-	t.Helper()
-	write := func(name, kind string, der []byte) string {
-		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		return path
-	}
-	issue := func(serial int64, parent *x509.Certificate, signer crypto.Signer) (*x509.Certificate, *ecdsa.PrivateKey) {
-		private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-		if err != nil {
-			t.Fatal(err)
-		}
-		c := &x509.Certificate{
-			SerialNumber: big.NewInt(serial), Subject: pkix.Name{CommonName: fmt.Sprint("test ", serial)}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-			IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: parent == nil, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
-		}
-		if parent == nil {
-			parent, signer = c, private
-		}
-		der, err := x509.CreateCertificate(rand.Reader, c, parent, private.Public(), signer)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if c, err = x509.ParseCertificate(der); err != nil {
-			t.Fatal(err)
-		}
-		return c, private
-	}
-	authority, signer := issue(1, nil, nil)
-	server, private := issue(2, authority, signer)
-	text, err := x509.MarshalECPrivateKey(private)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return write("ca.pem", "CERTIFICATE", authority.Raw), write("cert.pem", "CERTIFICATE", server.Raw), write("key.pem", "EC PRIVATE KEY", text)
 }
 
 // TestMySQLSync: InnoDB shows a transaction to others before it is durable. So a write that a read has shown counts

@@ -60,7 +60,7 @@ func TestVersionedLeases(t *testing.T) {
 // TestVersionedDoctor: a bucket with versions is examined without being touched
 // elsewhere, and refused for each setting that would take versions away.
 func TestVersionedDoctor(t *testing.T) {
-	holdfast := builtHoldfast(t)
+	holdfast := servers.BuildCommand(t)
 	for name, start := range s3Servers() {
 		server := start(t)
 		url := func(bucket string) string {

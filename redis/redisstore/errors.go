@@ -57,10 +57,7 @@ func (e busyError) Outcome() store.Outcome { return store.NotApplied }
 // send sends one request, within the time for it. The client ignores the end of a context while it waits
 // for a reply, so send abandons the call then. key is the key of the register, or empty.
 func send[T any](ctx context.Context, d *driver, key string, request func(context.Context) (T, error)) (T, error) {
-	limit := d.o.Timeout
-	if deadline, ok := ctx.Deadline(); ok {
-		limit = min(limit, max(time.Until(deadline)/2, 500*time.Millisecond))
-	}
+	limit := engine.Share(ctx, d.o.Timeout)
 	within, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	answer, err := abandon.Do(within, &d.abandoned, key, func() (T, error) { return request(within) })

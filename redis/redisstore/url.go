@@ -3,9 +3,7 @@ package redisstore
 import (
 	"cmp"
 	"crypto/tls"
-	"crypto/x509"
 	"fmt"
-	"net"
 	"net/url"
 	"os"
 	"slices"
@@ -16,6 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/holdfast-go/holdfast/internal/storeurl"
+	"github.com/holdfast-go/holdfast/internal/tlsurl"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -77,21 +76,10 @@ func (o *Options) parse(raw string) (*redis.UniversalOptions, error) {
 	case u.Scheme != "redis" && u.Scheme != "rediss" || u.Opaque != "" || u.Host == "":
 		return nil, fmt.Errorf("it is not of the form redis://HOST:PORT/DATABASE/PREFIX")
 	}
-	for name, values := range query {
-		switch {
-		case !slices.Contains(Parameters, name):
-			return nil, fmt.Errorf("it has an unknown parameter %s (known: %s)", storeurl.Parameter(name, values), strings.Join(Parameters, ", "))
-		case len(values) > 1 || values[0] == "":
-			return nil, fmt.Errorf("the parameter %s must have one value", name)
-		}
+	if err := storeurl.CheckParameters(query, Parameters); err != nil {
+		return nil, err
 	}
-	connect := &redis.UniversalOptions{Username: query.Get("user"), MasterName: query.Get("sentinel")}
-	for host := range strings.SplitSeq(u.Host, ",") {
-		if _, _, err := net.SplitHostPort(host); err != nil {
-			host = net.JoinHostPort(strings.Trim(host, "[]"), defaultPort)
-		}
-		connect.Addrs = append(connect.Addrs, host)
-	}
+	connect := &redis.UniversalOptions{Addrs: tlsurl.Addresses(u.Host, defaultPort), Username: query.Get("user"), MasterName: query.Get("sentinel")}
 	switch cluster := query.Get("cluster"); {
 	case cluster != "" && cluster != "true" && cluster != "false":
 		return nil, fmt.Errorf("the parameter cluster must be true or false")
@@ -176,34 +164,13 @@ func password(file string) (string, error) {
 
 // tlsConfig returns nil for the scheme redis.
 func tlsConfig(u *url.URL, query url.Values) (*tls.Config, error) {
-	if u.Scheme == "redis" {
-		for _, name := range []string{"cacert", "cert", "key"} {
-			if query.Has(name) {
-				return nil, fmt.Errorf("the parameter %s needs TLS: write rediss://", name)
-			}
-		}
-		return nil, nil
+	if u.Scheme == "rediss" {
+		return tlsurl.Certificates(query, "cacert", "cert", "key")
 	}
-	config := &tls.Config{MinVersion: tls.VersionTLS12}
-	if file := query.Get("cacert"); file != "" {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			return nil, fmt.Errorf("the parameter cacert: %w", err)
-		}
-		config.RootCAs = x509.NewCertPool()
-		if !config.RootCAs.AppendCertsFromPEM(text) {
-			return nil, fmt.Errorf("the file that the parameter cacert names contains no certificate")
+	for _, name := range []string{"cacert", "cert", "key"} {
+		if query.Has(name) {
+			return nil, fmt.Errorf("the parameter %s needs TLS: write rediss://", name)
 		}
 	}
-	if query.Has("cert") != query.Has("key") {
-		return nil, fmt.Errorf("it must have both parameters cert and key, or none of them")
-	}
-	if query.Has("cert") {
-		pair, err := tls.LoadX509KeyPair(query.Get("cert"), query.Get("key"))
-		if err != nil {
-			return nil, fmt.Errorf("the parameters cert and key: %w", err)
-		}
-		config.Certificates = []tls.Certificate{pair}
-	}
-	return config, nil
+	return nil, nil
 }

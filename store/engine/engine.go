@@ -280,6 +280,19 @@ func Repeat(ctx context.Context, tries int, pause time.Duration, f func() error)
 	}
 }
 
+// minShare is the least time that [Share] leaves for a request.
+const minShare = 500 * time.Millisecond
+
+// Share returns the time limit of one request of a call: the given limit, or half of the remaining time
+// of the call if that half is shorter, but at least 500 ms. The other half is for a second request, which
+// finds out the outcome if the answer to the first request is lost.
+func Share(ctx context.Context, limit time.Duration) time.Duration {
+	if deadline, ok := ctx.Deadline(); ok {
+		limit = min(limit, max(time.Until(deadline)/2, minShare))
+	}
+	return limit
+}
+
 func (s *Store) opError(op store.Kind, key string, err error) error {
 	if err == nil {
 		return nil

@@ -25,6 +25,7 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/internal/exit"
 	"github.com/holdfast-go/holdfast/internal/secrettext"
 	"github.com/holdfast-go/holdfast/internal/storeurl"
+	"github.com/holdfast-go/holdfast/internal/tlsurl"
 	"github.com/holdfast-go/holdfast/internal/username"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/sqlstore"
@@ -114,10 +115,15 @@ func (d *database) mysql(u *url.URL, query url.Values, _ bool) error {
 // encrypt sets the encryption of a connection. The values of sslmode are those of libpq.
 func encrypt(config *mysql.Config, query url.Values, host string) error {
 	mode := cmp.Or(query.Get("sslmode"), "prefer")
-	t := &tls.Config{ServerName: host, MinVersion: tls.VersionTLS12}
-	switch mode {
-	case "disable":
+	if mode == "disable" {
 		return nil
+	}
+	t, err := tlsurl.Certificates(query, "sslrootcert", "sslcert", "sslkey")
+	if err != nil {
+		return exit.Usagef("store mysql:...: %v", err)
+	}
+	t.ServerName = host
+	switch mode {
 	case "prefer", "require":
 		t.InsecureSkipVerify = true // as for libpq: these modes only encrypt
 		config.AllowFallbackToPlaintext = mode == "prefer"
@@ -125,21 +131,8 @@ func encrypt(config *mysql.Config, query url.Values, host string) error {
 	default:
 		return exit.Usagef("store mysql:...: sslmode is disable, prefer, require or verify-full")
 	}
-	if path := query.Get("sslrootcert"); path != "" {
-		pem, err := os.ReadFile(path)
-		if t.RootCAs = x509.NewCertPool(); err != nil || !t.RootCAs.AppendCertsFromPEM(pem) {
-			return exit.Usagef("store mysql:...: the file of sslrootcert has no certificates, or cannot be read")
-		}
-		if mode != "verify-full" {
-			return exit.Usagef("store mysql:...: sslrootcert needs sslmode=verify-full")
-		}
-	}
-	if cert, key := query.Get("sslcert"), query.Get("sslkey"); cert != "" || key != "" {
-		pair, err := tls.LoadX509KeyPair(cert, key)
-		if err != nil {
-			return exit.Usagef("store mysql:...: the files of sslcert and sslkey have no certificate with its key, or cannot be read")
-		}
-		t.Certificates = []tls.Certificate{pair}
+	if t.RootCAs != nil && mode != "verify-full" {
+		return exit.Usagef("store mysql:...: sslrootcert needs sslmode=verify-full")
 	}
 	config.TLS = t
 	return nil

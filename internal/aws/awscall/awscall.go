@@ -27,6 +27,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/backoff"
 	"github.com/holdfast-go/holdfast/internal/secrettext"
 	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/engine"
 )
 
 // Call watches one call of an SDK client.
@@ -239,19 +240,8 @@ func (c *Call) Fail(cause, sentinel error, outcome store.Outcome, format string,
 // errTimeout is the cause of the end of a request that took too long.
 var errTimeout = errors.New("no answer in time")
 
-// minShare is what Share leaves a request at least.
-const minShare = 500 * time.Millisecond
-
-// Share returns d, or half of the remaining time of the call if that half is shorter. The other half of
-// the time is for a second request, which finds out the outcome if the answer to the first request is
-// lost.
-func (c *Call) Share(d time.Duration) time.Duration {
-	deadline, ok := c.ctx.Deadline()
-	if !ok {
-		return d
-	}
-	return min(d, max(time.Until(deadline)/2, minShare))
-}
+// Share returns the time limit of one request of this call; see [engine.Share].
+func (c *Call) Share(d time.Duration) time.Duration { return engine.Share(c.ctx, d) }
 
 // WithTimeout returns the context of one request. A Call can distinguish the end of this context
 // from the end of the caller's context.

@@ -133,11 +133,7 @@ func TestBucket(t *testing.T) {
 func TestCommand(t *testing.T) {
 	t.Parallel()
 	a := azurite(t)
-	dir := t.TempDir()
-	build := exec.CommandContext(t.Context(), "go", "build", "-ldflags", "-X github.com/holdfast-go/holdfast/cmd/internal/stores.RootState="+filepath.Join(dir, "root"), "-o", dir+"/", "github.com/holdfast-go/holdfast/cmd/...")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
+	dir, bin := t.TempDir(), servers.BuildCommand(t)
 	body := filepath.Join(dir, "body")
 	if err := os.WriteFile(body, []byte("the body"), 0o600); err != nil {
 		t.Fatal(err)
@@ -146,7 +142,7 @@ func TestCommand(t *testing.T) {
 	container, query, _ := strings.Cut(at(""), "?")
 	run := func(want int, contains string, args ...string) {
 		t.Helper()
-		cmd := exec.CommandContext(t.Context(), filepath.Join(dir, "holdfast"), args...)
+		cmd := exec.CommandContext(t.Context(), bin, args...)
 		cmd.Env = append(append(os.Environ(), "HOME="+dir, "XDG_STATE_HOME="), a.Env()...)
 		out, _ := cmd.CombinedOutput()
 		if got := cmd.ProcessState.ExitCode(); got != want || !strings.Contains(string(out), contains) || strings.Contains(string(out), servers.AzuriteKey) {

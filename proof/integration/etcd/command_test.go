@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -17,10 +16,7 @@ import (
 func TestEtcdCommand(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	bin := filepath.Join(dir, "holdfast-stores")
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", bin, "github.com/holdfast-go/holdfast/cmd/holdfast-stores").CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
+	bin := servers.BuildCommand(t)
 	holdfast := func(args ...string) (said string, status int) {
 		cmd := exec.CommandContext(t.Context(), bin, args...)
 		cmd.Env = append(os.Environ(), "HOME="+dir, "XDG_STATE_HOME=", "ETCDCTL_PASSWORD="+password)

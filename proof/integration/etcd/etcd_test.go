@@ -4,6 +4,7 @@ package etcd_test
 import (
 	"context"
 	"os"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -12,7 +13,6 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/holdfast-go/holdfast/etcd/etcdstore"
-	"github.com/holdfast-go/holdfast/lease"
 	"github.com/holdfast-go/holdfast/proof/integration/registers"
 	"github.com/holdfast-go/holdfast/proof/integration/servers"
 	"github.com/holdfast-go/holdfast/store"
@@ -82,53 +82,6 @@ func TestEtcd(t *testing.T) {
 	}.Run(t)
 }
 
-// cluster is a cluster of which a test kills the leader. Its address is that of a member that runs.
-type cluster struct {
-	t       *testing.T
-	members []*servers.Etcd
-
-	mu     sync.Mutex
-	killed *servers.Etcd
-	next   int
-}
-
-func (c *cluster) Address() string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for {
-		c.next++
-		if m := c.members[c.next%len(c.members)]; m != c.killed {
-			return m.Address()
-		}
-	}
-}
-
-func (c *cluster) Kill() {
-	var leader *servers.Etcd
-	for end := time.Now().Add(time.Minute); leader == nil; time.Sleep(100 * time.Millisecond) {
-		if time.Now().After(end) {
-			c.t.Fatal("the cluster has no leader")
-		}
-		for _, m := range c.members {
-			if leads(c.t, m.Address()) {
-				leader = m
-			}
-		}
-	}
-	c.mu.Lock()
-	c.killed = leader
-	c.mu.Unlock()
-	leader.Kill()
-}
-
-func (c *cluster) Start(ctx context.Context) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	err := c.killed.Start(ctx)
-	c.killed = nil
-	return err
-}
-
 // leads reports whether the member at an address leads its cluster.
 func leads(t *testing.T, address string) bool {
 	found, err := open(t, "etcd://"+address+"/none").Describe(t.Context())
@@ -141,7 +94,10 @@ func TestEtcdCluster(t *testing.T) {
 	t.Parallel()
 	registers.Kind{
 		Start: func(t *testing.T) registers.Server {
-			return &cluster{t: t, members: servers.NewEtcdCluster(t, 3)}
+			members := servers.NewEtcdCluster(t, 3)
+			return registers.NewCluster(t, members, func(string) int {
+				return slices.IndexFunc(members, func(m *servers.Etcd) bool { return leads(t, m.Address()) })
+			})
 		},
 		NewSpace: func(t *testing.T, server registers.Server) registers.Open { return space(t, server) },
 	}.RunKills(t)
@@ -151,42 +107,7 @@ func TestEtcdCluster(t *testing.T) {
 func TestEtcdWakes(t *testing.T) {
 	t.Parallel()
 	server := servers.NewEtcd(t)
-	o := &lease.Options{Tuning: lease.Tuning{MinPoll: 9 * time.Second, MaxPoll: 9 * time.Second}}
-	var clients [2]*lease.Client
-	for i := range clients {
-		var err error
-		if clients[i], err = lease.New(open(t, "etcd://"+server.Address()+"/wakes"), o); err != nil {
-			t.Fatal(err)
-		}
-	}
-	ctx := t.Context()
-	var waited time.Duration
-	for range 5 {
-		guard, err := clients[0].Acquire(ctx, "job", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		got := make(chan time.Time, 1)
-		go func() {
-			guard, err := clients[1].Acquire(ctx, "job", nil)
-			if err != nil {
-				t.Error(err)
-			} else if err := guard.Release(ctx); err != nil {
-				t.Error(err)
-			}
-			got <- time.Now()
-		}()
-		time.Sleep(300 * time.Millisecond)
-		if err := guard.Release(ctx); err != nil {
-			t.Fatal(err)
-		}
-		released := time.Now()
-		waited += (<-got).Sub(released)
-	}
-	if waited > 2*time.Second {
-		t.Errorf("five hand-overs took %v", waited)
-	}
-	t.Logf("a hand-over took %v", waited/5)
+	registers.Wakes(t, func() *etcdstore.Store { return open(t, "etcd://"+server.Address()+"/wakes") })
 }
 
 // TestEtcdCompacted: etcd removes the revision from which a waiter wants to watch, after the waiter has

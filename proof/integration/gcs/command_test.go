@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -16,14 +15,11 @@ import (
 func TestCommand(t *testing.T) {
 	t.Parallel()
 	server := servers.NewGCSInMemory(t, true)
-	dir := t.TempDir()
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", dir+"/", "github.com/holdfast-go/holdfast/cmd/...").CombinedOutput(); err != nil {
-		t.Fatalf("go build: %v\n%s", err, out)
-	}
+	dir, bin := t.TempDir(), servers.BuildCommand(t)
 	holdfast := func(stdin string, args ...string) (string, int) {
-		cmd := exec.CommandContext(t.Context(), filepath.Join(dir, "holdfast"), args...)
+		cmd := exec.CommandContext(t.Context(), bin, args...)
 		cmd.Dir, cmd.Stdin = dir, strings.NewReader(stdin)
-		cmd.Env = append(os.Environ(), "HOME="+dir, "XDG_STATE_HOME="+dir, "PATH="+dir+":"+os.Getenv("PATH"))
+		cmd.Env = append(os.Environ(), "HOME="+dir, "XDG_STATE_HOME="+dir)
 		var out bytes.Buffer
 		cmd.Stdout, cmd.Stderr = &out, &out
 		_ = cmd.Run() // the status says it

@@ -8,7 +8,6 @@ import (
 	"net/http/httptest"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -126,10 +125,7 @@ func TestNATSErrors(t *testing.T) {
 func TestNATSCommand(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	bin := filepath.Join(dir, "holdfast-stores")
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", bin, "github.com/holdfast-go/holdfast/cmd/holdfast-stores").CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
+	bin := servers.BuildCommand(t)
 	server := servers.NewNATS(t, "")
 	at := "nats://" + server.Address()
 	for _, c := range []struct {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -12,80 +13,32 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/holdfast-go/holdfast/lease"
 	"github.com/holdfast-go/holdfast/nats/natsstore"
 	"github.com/holdfast-go/holdfast/proof/integration/registers"
 	"github.com/holdfast-go/holdfast/proof/integration/servers"
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// cluster is a cluster of which a test kills the server that leads the first bucket. Its address is that of a
-// server that runs.
-type cluster struct {
-	t       *testing.T
-	members []*servers.NATS
-	bucket  string
-
-	mu     sync.Mutex
-	killed *servers.NATS
-	next   int
-}
-
-func (c *cluster) Address() string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for {
-		c.next++
-		if m := c.members[c.next%len(c.members)]; m != c.killed {
-			return m.Address()
-		}
-	}
-}
-
-func (c *cluster) Kill() {
-	var leader string
-	for end := time.Now().Add(time.Minute); leader == ""; time.Sleep(100 * time.Millisecond) {
-		if time.Now().After(end) {
-			c.t.Fatal("the bucket has no leader")
-		}
-		st, err := natsstore.Open(c.t.Context(), "nats://"+c.Address()+"/"+c.bucket, nil)
-		if err != nil {
-			continue
-		}
-		found, _ := st.Describe(c.t.Context())
-		leader = found.Leader
-		st.Close()
-	}
-	c.mu.Lock()
-	for i, m := range c.members {
-		if leader == fmt.Sprint("n", i) {
-			c.killed = m
-		}
-	}
-	c.mu.Unlock()
-	c.killed.Kill()
-}
-
-func (c *cluster) Start(ctx context.Context) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	err := c.killed.Start(ctx)
-	c.killed = nil
-	return err
-}
-
 // TestNATSCluster: the server that leads a bucket with three replicas is killed with -9 under contenders and
 // writers. The others elect a leader, and lose nothing that was acknowledged.
 func TestNATSCluster(t *testing.T) {
 	t.Parallel()
+	var bucket string
 	registers.Kind{
 		Start: func(t *testing.T) registers.Server {
-			return &cluster{t: t, members: servers.NewNATSCluster(t, 3)}
+			return registers.NewCluster(t, servers.NewNATSCluster(t, 3), func(address string) int {
+				st, err := natsstore.Open(t.Context(), "nats://"+address+"/"+bucket, nil)
+				if err != nil {
+					return -1
+				}
+				defer st.Close()
+				found, _ := st.Describe(t.Context())
+				return slices.Index([]string{"n0", "n1", "n2"}, found.Leader)
+			})
 		},
 		NewSpace: func(t *testing.T, server registers.Server) registers.Open {
-			c := server.(*cluster)
-			c.bucket = newBucket(t, c.Address(), 3)
-			return func(t testing.TB, address string) store.Store { return open(t, "nats://"+address+"/"+c.bucket) }
+			bucket = newBucket(t, server.Address(), 3)
+			return func(t testing.TB, address string) store.Store { return open(t, "nats://"+address+"/"+bucket) }
 		},
 	}.RunKills(t)
 }
@@ -340,42 +293,7 @@ func TestNATSWakes(t *testing.T) {
 	t.Parallel()
 	server := servers.NewNATS(t, "")
 	bucket := newBucket(t, server.Address(), 1)
-	o := &lease.Options{Tuning: lease.Tuning{MinPoll: 9 * time.Second, MaxPoll: 9 * time.Second}}
-	var clients [2]*lease.Client
-	for i := range clients {
-		var err error
-		if clients[i], err = lease.New(open(t, "nats://"+server.Address()+"/"+bucket), o); err != nil {
-			t.Fatal(err)
-		}
-	}
-	ctx := t.Context()
-	var waited time.Duration
-	for range 5 {
-		guard, err := clients[0].Acquire(ctx, "job", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		got := make(chan time.Time, 1)
-		go func() {
-			guard, err := clients[1].Acquire(ctx, "job", nil)
-			if err != nil {
-				t.Error(err)
-			} else if err := guard.Release(ctx); err != nil {
-				t.Error(err)
-			}
-			got <- time.Now()
-		}()
-		time.Sleep(300 * time.Millisecond)
-		if err := guard.Release(ctx); err != nil {
-			t.Fatal(err)
-		}
-		released := time.Now()
-		waited += (<-got).Sub(released)
-	}
-	if waited > 2*time.Second {
-		t.Errorf("five hand-overs took %v", waited)
-	}
-	t.Logf("a hand-over took %v", waited/5)
+	registers.Wakes(t, func() *natsstore.Store { return open(t, "nats://"+server.Address()+"/"+bucket) })
 }
 
 // TestNATSNewBucket: a program that has read a register before an administrator deleted the bucket and created it

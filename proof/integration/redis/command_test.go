@@ -5,7 +5,6 @@ import (
 	"errors"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -16,14 +15,10 @@ import (
 // TestCommand: doctor shows the settings that can lose a lock, and the command works with a lock on Redis.
 func TestCommand(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	build := exec.CommandContext(t.Context(), "go", "build", "-ldflags", "-X github.com/holdfast-go/holdfast/cmd/internal/stores.RootState="+filepath.Join(dir, "state"), "-o", dir+"/", "github.com/holdfast-go/holdfast/cmd/...")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
+	dir, bin := t.TempDir(), servers.BuildCommand(t)
 	holdfast := func(url string, args ...string) (out []byte, status int) {
 		t.Helper()
-		cmd := exec.CommandContext(t.Context(), filepath.Join(dir, "holdfast"), append([]string{"--store", url}, args...)...)
+		cmd := exec.CommandContext(t.Context(), bin, append([]string{"--store", url}, args...)...)
 		cmd.Env = append(os.Environ(), "HOME="+dir, "XDG_STATE_HOME=", "REDIS_PASSWORD=a-long-password")
 		out, err := cmd.Output()
 		var exit *exec.ExitError

@@ -2,16 +2,7 @@ package redis_test
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/tls"
-	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
 	"errors"
-	"math/big"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -167,9 +158,9 @@ func TestBadServers(t *testing.T) {
 	replicaServer := servers.NewRedis(t)
 	replica := replicaServer.Address()
 	do(t, replicaServer, "REPLICAOF "+strings.ReplaceAll(plain, ":", " "))
-	ca, client := certificates(t, dir)
-	other, _ := certificates(t, t.TempDir())
-	secure := servers.NewRedisTLS(t, dir, client).Address()
+	ca, key := servers.Certificate(t)
+	other, _ := servers.Certificate(t)
+	secure := servers.NewRedisTLS(t, ca, key).Address()
 	web := httptest.NewServer(http.NotFoundHandler())
 	t.Cleanup(web.Close)
 
@@ -479,48 +470,4 @@ func TestHungServer(t *testing.T) {
 	if took := time.Since(began); took > 2*time.Second || err == nil || store.OutcomeOf(err) != store.Unknown {
 		t.Errorf("after %v: %v (%v)", took, err, store.OutcomeOf(err))
 	}
-}
-
-// certificates makes an authority, and the certificate of a server for 127.0.0.1. It returns the file of the
-// authority, and what a client needs.
-func certificates(t *testing.T, dir string) (ca string, client *tls.Config) {
-	t.Helper()
-	write := func(name, kind string, der []byte) string {
-		file := filepath.Join(dir, name)
-		if err := os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		return file
-	}
-	issue := func(c, parent *x509.Certificate, signer *ecdsa.PrivateKey) (*x509.Certificate, *ecdsa.PrivateKey, []byte) {
-		key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if signer == nil {
-			parent, signer = c, key
-		}
-		c.NotBefore, c.NotAfter = time.Now().Add(-time.Hour), time.Now().Add(time.Hour)
-		der, err := x509.CreateCertificate(rand.Reader, c, parent, &key.PublicKey, signer)
-		if err != nil {
-			t.Fatal(err)
-		}
-		made, err := x509.ParseCertificate(der)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return made, key, der
-	}
-	root, rootKey, der := issue(&x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "ca"}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}, nil, nil)
-	ca = write("ca.crt", "CERTIFICATE", der)
-	_, key, der := issue(&x509.Certificate{SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "server"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}}, root, rootKey)
-	write("server.crt", "CERTIFICATE", der)
-	text, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	write("server.key", "PRIVATE KEY", text)
-	pool := x509.NewCertPool()
-	pool.AddCert(root)
-	return ca, &tls.Config{RootCAs: pool}
 }

@@ -3,6 +3,7 @@ package servers
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"net"
 	"os"
 	"os/exec"
@@ -29,12 +30,17 @@ func NewRedis(t testing.TB, args ...string) *Redis {
 	return r
 }
 
-// NewRedisTLS is like NewRedis, for a server that accepts connections with TLS only. The directory has its
-// files server.crt, server.key and ca.crt.
-func NewRedisTLS(t testing.TB, dir string, client *tls.Config, args ...string) *Redis {
+// NewRedisTLS is like NewRedis, for a server that accepts connections with TLS only. The files are those of
+// [Certificate].
+func NewRedisTLS(t testing.TB, cert, key string, args ...string) *Redis {
 	t.Helper()
-	r := newRedis(t.TempDir(), client, append(args, "--tls-cert-file", filepath.Join(dir, "server.crt"),
-		"--tls-key-file", filepath.Join(dir, "server.key"), "--tls-ca-cert-file", filepath.Join(dir, "ca.crt"), "--tls-auth-clients", "no")...)
+	text, err := os.ReadFile(cert)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := &tls.Config{RootCAs: x509.NewCertPool()}
+	client.RootCAs.AppendCertsFromPEM(text)
+	r := newRedis(t.TempDir(), client, append(args, "--tls-cert-file", cert, "--tls-key-file", key, "--tls-ca-cert-file", cert, "--tls-auth-clients", "no")...)
 	started(t, r.Restartable)
 	return r
 }

@@ -1,0 +1,117 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"sync"
+	"syscall"
+)
+
+// writer is a claimant that can write what the lock protects, as its library shows it.
+type writer interface {
+	// write reports whether the server accepted a write of the present holder, or of an earlier one.
+	write(ctx context.Context, n uint64) (accepted bool, err error)
+}
+
+// writeLate takes the locks, waits for a line, and then writes what each lock protects. It says how many
+// writes the server accepted.
+func (t task) writeLate(ctx context.Context, open claimants, in *bufio.Reader, say func(what string, at int64, n int)) error {
+	held, errs := make([]claimant, t.Locks), make([]error, t.Locks)
+	var wg sync.WaitGroup
+	for i := range held {
+		wg.Go(func() {
+			if held[i], errs[i] = open(fmt.Sprint(t.Name, i)); errs[i] == nil {
+				errs[i] = held[i].wait(ctx)
+			}
+			if errs[i] == nil {
+				say("held", monotonic(), i)
+			}
+		})
+	}
+	wg.Wait()
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	if _, err := in.ReadString('\n'); err != nil {
+		return err
+	}
+	accepted := 0
+	for _, c := range held {
+		done, err := c.(writer).write(ctx, t.Writes)
+		if err != nil {
+			return err
+		}
+		if done {
+			accepted++
+		}
+	}
+	say("done", monotonic(), accepted)
+	return nil
+}
+
+// late stops a process with SIGSTOP until another process has its locks and has written. Then the first
+// process continues, and writes at once.
+func late(w io.Writer, title, address string, locks int, kinds []string) error {
+	t := table{head: []string{"on " + title + ": a holder is stopped past its lease, and then writes", fmt.Sprintf("late writes that the server accepted, of %d", locks)}}
+	t.rows = make([][]string, len(kinds))
+	errs := make([]error, len(kinds))
+	var wg sync.WaitGroup
+	for i, kind := range kinds {
+		wg.Go(func() {
+			accepted, err := lateWrites(kind, address, locks)
+			if err != nil {
+				errs[i] = fmt.Errorf("%s: %w", kind, err)
+			}
+			t.rows[i] = []string{kind, strconv.Itoa(accepted)}
+		})
+	}
+	wg.Wait()
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	t.print(w)
+	return nil
+}
+
+// lateWrites returns how many writes of the process that was stopped the server accepts.
+func lateWrites(kind, address string, locks int) (int, error) {
+	var pair [2]*worker
+	name := "late-" + rand.Text() + "-" // kinds share a server
+	for i, value := range []uint64{20, 10} {
+		var err error
+		if pair[i], err = startWorker(task{Kind: kind, Dir: address, Name: name, Locks: locks, Writes: value}); err != nil {
+			return 0, err
+		}
+		defer pair[i].kill()
+		if err := pair[i].begin(); err != nil {
+			return 0, err
+		}
+		for range locks { // the second process gets them when the leases have ended
+			if _, err := pair[i].next("held"); err != nil {
+				return 0, err
+			}
+		}
+		if i == 0 {
+			if err := pair[0].cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+				return 0, err
+			}
+		}
+	}
+	if err := pair[1].begin(); err != nil {
+		return 0, err
+	}
+	if done, err := pair[1].next("done"); err != nil || done.N != locks {
+		return 0, fmt.Errorf("%d of %d writes of the present holder were accepted: %w", done.N, locks, err)
+	}
+	// The line that lets it write, and then the signal that lets it continue.
+	if err := errors.Join(pair[0].begin(), pair[0].cmd.Process.Signal(syscall.SIGCONT)); err != nil {
+		return 0, err
+	}
+	done, err := pair[0].next("done")
+	return done.N, err
+}
