@@ -154,7 +154,7 @@ func (d driver) Write(ctx context.Context, key string, on engine.Stored, e engin
 	opts := &object.PutOptions{ContentType: "application/json", IfAbsent: on.Absent(), IfMatch: object.Version(on.Tag)}
 	info, err := d.bucket.Put(ctx, d.objectKey(key), bytes.NewReader(e.Encode()), opts)
 	err = bare(err)
-	if errors.Is(err, object.ErrBusy) {
+	if errors.Is(err, object.ErrBusy) && !store.InDoubt(err) {
 		err = fmt.Errorf("%w: %w", engine.ErrBusy, err)
 	}
 	return engine.Tag(info.Version), err

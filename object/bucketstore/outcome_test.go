@@ -260,3 +260,30 @@ type refusing struct{ *membucket.Bucket }
 func (r refusing) Put(context.Context, string, io.Reader, *object.PutOptions) (object.Info, error) {
 	return object.Info{}, &object.ConflictError{}
 }
+
+// busyUnknown is a bucket that stores an object, and returns an error with an unknown outcome that matches
+// [object.ErrBusy]: that of something else, for which the context of the put ended.
+type busyUnknown struct {
+	object.Bucket
+	end func()
+}
+
+func (b busyUnknown) Put(ctx context.Context, key string, body io.Reader, opts *object.PutOptions) (object.Info, error) {
+	if _, err := b.Bucket.Put(ctx, key, body, opts); err != nil {
+		return object.Info{}, err
+	}
+	b.end()
+	return object.Info{}, store.MarkUnknown(object.ErrBusy)
+}
+
+// TestBusyCause: an error of a bucket whose outcome is unknown stays unknown, also if it matches ErrBusy.
+func TestBusyCause(t *testing.T) {
+	ctx, cancel := context.WithCancelCause(t.Context())
+	s, err := bucketstore.New(busyUnknown{membucket.New(), func() { cancel(object.ErrBusy) }}, "", &bucketstore.Options{Trusted: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Put(ctx, "k", "", []byte("v")); store.OutcomeOf(err) != store.Unknown {
+		t.Errorf("%v (%v)", err, store.OutcomeOf(err))
+	}
+}
