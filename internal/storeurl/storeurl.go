@@ -12,7 +12,7 @@ import (
 )
 
 // ErrCredentials says that a URL contains a user, and perhaps a password.
-var ErrCredentials = errors.New("it contains credentials; put them into the environment or a profile, as for the store's own tools")
+var ErrCredentials = errors.New("it contains credentials; put them into the environment or a profile, as for the store's own tools (see holdfast help environment)")
 
 // hasCredentials reports whether a text contains USER:PASSWORD@, also within a URL.
 func hasCredentials(text string) bool {

@@ -150,7 +150,7 @@ func (d *driver) explain(err error) error {
 		case codeNoMessage:
 			return store.ErrNotFound
 		case codeNoStream:
-			return failed(store.ErrMisconfigured, fmt.Sprintf("create the bucket %s with holdfast init or CreateBucket", d.bucket))
+			return failed(store.ErrMisconfigured, fmt.Sprintf("create the bucket %s with holdfast init", d.bucket))
 		case codeNotEnabled, codeNotForAccount:
 			return failed(store.ErrMisconfigured, "turn JetStream on, for the server and for the account")
 		case codeMessageTooLarge:
@@ -162,7 +162,7 @@ func (d *driver) explain(err error) error {
 	case errors.Is(err, nats.ErrNoResponders) && d.calls.answered.Load():
 		return failed(engine.ErrBusy, "the bucket has no leader now")
 	case errors.Is(err, nats.ErrNoResponders):
-		return failed(store.ErrMisconfigured, "turn JetStream on, and create the bucket with holdfast init or CreateBucket")
+		return failed(store.ErrMisconfigured, "turn JetStream on, and create the bucket with holdfast init")
 	case errors.Is(err, nats.ErrReconnectBufExceeded), errors.Is(err, nats.ErrConnectionReconnecting):
 		return fmt.Errorf("%w: the connection is lost", engine.ErrBusy) // nothing was sent
 	case errors.Is(err, nats.ErrMaxPayload):

@@ -21,5 +21,5 @@ func ExampleOpen() {
 	fmt.Println(err)
 	// Output:
 	// redis://redis.example/0/app
-	// wrong set-up: the URL of the store: it contains credentials; put them into the environment or a profile, as for the store's own tools
+	// wrong set-up: the URL of the store: it contains credentials; put them into the environment or a profile, as for the store's own tools (see holdfast help environment)
 }

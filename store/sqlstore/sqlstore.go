@@ -283,5 +283,5 @@ func (t *table) check(ctx context.Context) error {
 
 // explain makes an error of a statement match the sentinels that the engine checks.
 func (t *table) explain(err error) error {
-	return t.rules.Explain(err, "create the tables with holdfast init or CreateTables")
+	return t.rules.Explain(err, "create the tables with holdfast init")
 }

@@ -99,9 +99,9 @@ func wayOut(err error) []string {
 	}
 	switch cannot.Ability {
 	case object.Fenced:
-		return []string{"see the parameters index and unique_bodies in holdfast help object-urls"}
+		return []string{"on s3:, see the parameters index and unique_bodies in holdfast help object-urls"}
 	case object.PlainCopy, object.RemoveVersion, object.StorageClass, object.Tags:
 		return nil
 	}
-	return []string{"see the parameters reserve and index in holdfast help object-urls"}
+	return []string{"on s3:, see the parameters reserve and index in holdfast help object-urls"}
 }

@@ -13,9 +13,9 @@ func (a *app) initCommand() *cobra.Command {
 		Use:     "init",
 		Short:   "Create the directory or the tables of a store",
 		GroupID: cmdline.GroupStore,
-		Long: `Create the directory or the tables of a store, and test the store. init creates a directory, a
-DynamoDB table (billed per request), or the tables in a database of SQLite, PostgreSQL or MySQL.
-init tests a bucket, but does not create it.
+		Long: `Create what a store needs, and test the store. init creates a directory, a DynamoDB table (billed
+per request), the tables in a database of SQLite, PostgreSQL or MySQL, a bucket of NATS, or a
+container of Azure. init tests a bucket of S3 or Google Cloud Storage, but does not create it.
 
 If the URL of a bucket names a table of reservations (reserve=dynamodb://TABLE,
 conditional_put=dynamo:TABLE), init creates that table. Its keys are path and etag. DynamoDB

@@ -336,6 +336,8 @@ all variables above, except HOLDFAST_WAIT and HOLDFAST_METRICS.
   XDG_STATE_HOME    the folder of the default store and of handles (root ignores it)
   XDG_CONFIG_HOME   the folder of the user's holdfast.conf
   AWS_...           the region, the profile and the credentials, as for the AWS command
+  GOOGLE_APPLICATION_CREDENTIALS
+                    the file of credentials for gs:, as for the Google Cloud command
   AZURE_...         the credentials, as for the Azure command
   PGPASSWORD, ...   the variables of libpq, for postgres:
   MYSQL_PWD         the password for mysql:

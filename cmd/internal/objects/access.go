@@ -25,9 +25,9 @@ func (a *access) objectCommand() *cobra.Command {
 		SuggestFor: []string{"cp", "mv", "rm", "stat"},
 		Short:      "Write, read, list, copy and remove objects",
 		GroupID:    cmdline.GroupObjects,
-		Long: `Read and change objects in a bucket of S3 or Google Cloud Storage, or in a directory that is used as
-a bucket. The URL of an object is the URL of the bucket and the key of the object: s3://BUCKET/KEY,
-gs://BUCKET/KEY or file:DIR/KEY.`,
+		Long: `Read and change objects in a bucket of S3 or Google Cloud Storage, in a container of Azure, or in a
+directory that is used as a bucket. The URL of an object is the URL of the bucket and the key of the
+object: s3://BUCKET/KEY, gs://BUCKET/KEY, azblob://ACCOUNT/CONTAINER/KEY or file:DIR/KEY.`,
 		Example: `  holdfast object ls s3://bucket/reports/
   holdfast object stat s3://bucket/reports/today.pdf
   holdfast object cp report.pdf s3://bucket/reports/`,
