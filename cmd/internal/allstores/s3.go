@@ -56,7 +56,7 @@ func initS3(ctx context.Context, a *stores.Access, raw string) (map[string]any, 
 	if err := checkForeignLocks(ctx, raw); err != nil {
 		return nil, err
 	}
-	result, err := a.Usable(ctx, raw)
+	result, err := a.Readable(ctx, raw)
 	if err == nil && table != nil {
 		result["reservations"] = table.String()
 		result["reservations_made"], err = table.make(ctx, a)

@@ -15,7 +15,8 @@ func (a *app) initCommand() *cobra.Command {
 		GroupID: cmdline.GroupStore,
 		Long: `Create what a store needs, and test the store. init creates a directory, a DynamoDB table (billed
 per request), the tables in a database of SQLite, PostgreSQL or MySQL, a bucket of NATS, or a
-container of Azure. init tests a bucket of S3 or Google Cloud Storage, but does not create it.
+container of Azure. init creates no bucket of S3 or Google Cloud Storage: it only reads the first,
+and tests the second.
 
 If the URL of a bucket names a table of reservations (reserve=dynamodb://TABLE,
 conditional_put=dynamo:TABLE), init creates that table. Its keys are path and etag. DynamoDB

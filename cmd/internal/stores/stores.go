@@ -186,10 +186,17 @@ func (a *Access) DoctorTarget(ctx context.Context, u *url.URL) (target *doctor.T
 // Usable checks that the store of a URL can be read, and passes the checks of a first write. It returns the
 // result of init for the store.
 func (a *Access) Usable(ctx context.Context, raw string) (result map[string]any, err error) {
-	name, err := a.Reads(ctx, raw)
+	result, err = a.Readable(ctx, raw)
 	if err == nil {
 		err = a.verify(ctx, raw)
 	}
+	return result, err
+}
+
+// Readable is [Access.Usable] without the checks of a first write. Some buckets are no place for locks, but
+// keep objects.
+func (a *Access) Readable(ctx context.Context, raw string) (result map[string]any, err error) {
+	name, err := a.Reads(ctx, raw)
 	return map[string]any{"store": name, "usable": true}, err
 }
 
