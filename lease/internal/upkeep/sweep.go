@@ -20,7 +20,7 @@ type SweepOptions struct {
 	OnLock    func(name string, removed bool, err error)
 }
 
-// Sweep removes the records of locks and sessions that nobody has used for a long time.
+// Sweep removes the records of locks and sessions that no client has used for a long time.
 func Sweep(ctx context.Context, c *holding.Client, o *SweepOptions) (int, error) {
 	found := map[string]*cell.Seen{}
 	var highest uint64
