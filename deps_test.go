@@ -51,6 +51,7 @@ lease/internal/belief:  store internal/... lease/internal/event lease/internal/c
 lease/internal/membership: store internal/... lease/internal/event lease/internal/cell lease/internal/waiting lease/internal/belief
 lease/internal/holding: store internal/... lease/internal/event lease/internal/cell lease/internal/waiting lease/internal/belief lease/internal/membership
 lease/internal/ticket:  store internal/... lease/internal/event lease/internal/cell lease/internal/belief lease/internal/holding
+lease/internal/upkeep:  store internal/... lease/internal/cell lease/internal/holding
 
 # What one tests with may use any backend below it.
 store/storetest:      store internal/registerrules internal/suitetest
