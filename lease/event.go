@@ -80,7 +80,7 @@ type Event struct {
 	Err      error         // error that caused the risk, the loss or the failure of a release, if any; for an unresponsive store: the last error, or nil
 	Dropped  int           // number of events that were dropped since the last delivered event
 
-	Took         time.Duration // for a grant or a failure: how long the Acquire or TryAcquire took; for a renewal: time from its sending until the client knew that it was applied, zero for that of a [Ticket]
+	Took         time.Duration // for a grant or a failure: how long the Acquire or TryAcquire took; for a renewal: time from its sending until the client knew that it was applied
 	StopsWaiting bool          // for a failure: no call of this client waits for the lock any longer
 }
 
