@@ -13,11 +13,20 @@ import (
 
 // locks is what the events say of the locks of a client. The mutex of the Metrics guards it.
 type locks struct {
-	labels   map[string]bool
+	labels   map[string]*label
 	held     map[grant][]hold     // several where readers of one session share a token
 	pruneAt  int                  // when held has so many entries, it is pruned
-	waiting  map[string]string    // labels of the locks that the client waits for, by name
+	waiting  map[string]*label    // of the locks that the client waits for, by name
 	sessions map[string]time.Time // their deadlines
+}
+
+// label is a value of the label lock.
+type label struct {
+	text string // as Labels returns it
+
+	// The rest is of one scrape.
+	held, waiting int
+	least         time.Duration // until the first of the held leases ends
 }
 
 // grant identifies the leases of a client.
@@ -28,7 +37,7 @@ type grant struct {
 
 // hold is a lease that the client holds.
 type hold struct {
-	label    string
+	label    *label
 	since    time.Time // zero if its beginning was not reported
 	deadline time.Time // of a lease that is not under a session
 }
@@ -37,8 +46,8 @@ type hold struct {
 const minPrune = 1024
 
 func (l *locks) init() {
-	l.labels, l.held, l.pruneAt = map[string]bool{}, map[grant][]hold{}, minPrune
-	l.waiting, l.sessions = map[string]string{}, map[string]time.Time{}
+	l.labels, l.held, l.pruneAt = map[string]*label{}, map[grant][]hold{}, minPrune
+	l.waiting, l.sessions = map[string]*label{}, map[string]time.Time{}
 }
 
 // The reasons of losses, failures and takeovers, as labels.
@@ -124,10 +133,8 @@ func (m *Metrics) OnEvent(e lease.Event) {
 		return
 	}
 	label := m.bounded(value)
-	count := func(name string, more ...string) {
-		m.set.Add(name, promtext.Labels(append([]string{"lock", label}, more...)...), 1)
-	}
-	plain := promtext.Labels("lock", label)
+	plain := label.text
+	count := func(name string, more ...string) { m.set.Add(name, label.with(more...), 1) }
 	id := grant{e.Name, e.Session, e.Token}
 	switch e.Kind {
 	case lease.EventWaiting:
@@ -195,17 +202,16 @@ func (m *Metrics) onSession(e *lease.Event) {
 
 // bounded returns the label of a lock that the rule maps to value. A new label gets its counters,
 // because Prometheus sees no increase in a counter that begins with 1.
-func (m *Metrics) bounded(value string) string {
-	if !m.labels[value] && (len(value) > maxLabel || value == "" || len(m.labels) >= m.maxLabels) {
+func (m *Metrics) bounded(value string) *label {
+	if m.labels[value] == nil && (len(value) > maxLabel || value == "" || len(m.labels) >= m.maxLabels) {
 		value = Other
 	}
-	if m.labels[value] {
-		return value
+	if l := m.labels[value]; l != nil {
+		return l
 	}
-	m.labels[strings.Clone(value)] = true
-	add := func(name string, pairs ...string) {
-		m.set.Add(name, promtext.Labels(append([]string{"lock", value}, pairs...)...), 0)
-	}
+	l := &label{text: promtext.Labels("lock", value)}
+	m.labels[strings.Clone(value)] = l
+	add := func(name string, more ...string) { m.set.Add(name, l.with(more...), 0) }
 	for _, name := range []string{promtext.Acquired, promtext.Busy, promtext.RanAlready, promtext.WaitSeconds, promtext.HeldSeconds, promtext.Waits, promtext.AtRisk, promtext.YieldRequests} {
 		add(name)
 	}
@@ -220,7 +226,15 @@ func (m *Metrics) bounded(value string) string {
 	}
 	add(promtext.Released, "result", "ok")
 	add(promtext.Released, "result", "unconfirmed")
-	return value
+	return l
+}
+
+// with returns the label with another one, unless that is empty.
+func (l *label) with(more ...string) string {
+	if len(more) == 0 {
+		return l.text
+	}
+	return l.text + "," + promtext.Labels(more...)
 }
 
 // begin notes a lease.
@@ -235,7 +249,7 @@ func (l *locks) begin(id grant, h hold) {
 }
 
 // renew notes a renewal. If the lease is not known, its beginning was dropped, or it was in a ticket.
-func (l *locks) renew(id grant, label string, deadline time.Time) {
+func (l *locks) renew(id grant, label *label, deadline time.Time) {
 	if len(l.held[id]) == 0 {
 		l.begin(id, hold{label: label})
 	}
@@ -250,9 +264,8 @@ func (m *Metrics) end(id grant, at time.Time) {
 	}
 	if h := all[0]; !h.since.IsZero() {
 		took := max(at.Sub(h.since), 0)
-		plain := promtext.Labels("lock", h.label)
-		m.set.Add(promtext.HeldSeconds, plain, took.Seconds())
-		m.set.Distribution(promtext.HoldDuration, plain).Observe(took)
+		m.set.Add(promtext.HeldSeconds, h.label.text, took.Seconds())
+		m.set.Distribution(promtext.HoldDuration, h.label.text).Observe(took)
 	}
 	if len(all) == 1 {
 		delete(m.held, id)
@@ -292,29 +305,29 @@ func (l *locks) prune(now time.Time) {
 // gauges adds the values of this moment to a set.
 func (l *locks) gauges(into *promtext.Set, now time.Time) {
 	l.prune(now)
-	count, least := map[string]int{}, map[string]time.Duration{}
+	for _, label := range l.labels {
+		label.held, label.waiting = 0, 0
+	}
 	for id, all := range l.held {
 		for i := range all {
-			h := &all[i]
-			left := l.left(id, h, now)
+			left, label := l.left(id, &all[i], now), all[i].label
 			if left < 0 {
 				continue
 			}
-			if count[h.label]++; count[h.label] == 1 || left < least[h.label] {
-				least[h.label] = left
+			if label.held == 0 || left < label.least {
+				label.least = left
 			}
+			label.held++
 		}
 	}
-	waiting := map[string]int{}
 	for _, label := range l.waiting {
-		waiting[label]++
+		label.waiting++
 	}
-	for label := range l.labels {
-		text := promtext.Labels("lock", label)
-		into.Put(promtext.Held, text, float64(count[label]))
-		into.Put(promtext.Waiting, text, float64(waiting[label]))
-		if count[label] > 0 {
-			into.Put(promtext.ShortestLease, text, least[label].Seconds())
+	for _, label := range l.labels {
+		into.Put(promtext.Held, label.text, float64(label.held))
+		into.Put(promtext.Waiting, label.text, float64(label.waiting))
+		if label.held > 0 {
+			into.Put(promtext.ShortestLease, label.text, label.least.Seconds())
 		}
 	}
 	open := 0
