@@ -153,6 +153,7 @@ func (m *Metrics) OnEvent(e lease.Event) {
 		switch {
 		case errors.Is(e.Err, lease.ErrAlreadyRan):
 			count(promtext.RanAlready)
+			m.set.Add(promtext.WaitSeconds, plain, max(e.Took, 0).Seconds())
 		case errors.Is(e.Err, lease.ErrHeld) && !errors.Is(e.Err, lease.ErrUnresponsive):
 			count(promtext.Busy)
 			m.set.Add(promtext.WaitSeconds, plain, max(e.Took, 0).Seconds())

@@ -163,6 +163,6 @@ func Handler(all ...*Metrics) http.Handler {
 		h.Set("Content-Length", strconv.Itoa(len(answer)))
 		h.Set("Cache-Control", "no-store")
 		h.Set("X-Content-Type-Options", "nosniff")
-		_, _ = w.Write(answer) // the scraper has gone, otherwise
+		_, _ = w.Write(answer) // if it fails, the scraper has closed the connection
 	})
 }

@@ -187,7 +187,7 @@ func TestDroppedEvents(t *testing.T) {
 		}
 		close(blocked)
 		want(t, c, m, map[string]float64{`holdfast_acquired_total{lock="*"}`: 400, `holdfast_held{lock="*"}`: dropped})
-		// The next event tells of the dropped ones.
+		// The next event has the number of the dropped events.
 		last := must(c.Acquire(t.Context(), "last", nil))(t)
 		want(t, c, m, map[string]float64{`holdfast_events_dropped_total`: dropped, `holdfast_held{lock="*"}`: dropped + 1})
 		time.Sleep(25 * time.Second) // the deadlines of the others
@@ -310,7 +310,7 @@ func TestManyNames(t *testing.T) {
 	}
 }
 
-// Leases whose ends were all dropped do not stay in memory, even if nobody reads the metrics.
+// If the events of all ends are dropped, the leases do not stay in memory, even without a scrape.
 func TestForgetsGhosts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := metrics.New(nil)

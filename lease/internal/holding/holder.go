@@ -221,7 +221,7 @@ func (h *Holder) forgetPacked() {
 // beginsKey is the key of the time in a context when a call began to take a lock.
 type beginsKey struct{}
 
-// begins returns a context for a call that takes the lock, so that its event tells how long it took.
+// begins returns a context for a call that takes the lock, so that its event has the time that it took.
 func (h *Holder) begins(ctx context.Context) context.Context {
 	if len(h.c.Space.Events) == 0 {
 		return ctx

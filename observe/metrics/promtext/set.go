@@ -183,7 +183,7 @@ func appendSample(b []byte, name, labels string, value float64) []byte {
 	return append(b, '\n')
 }
 
-// ParseText adds the values of the counters and gauges in a text that AppendText has written. It
+// ParseText puts in the values of the counters and gauges in a text that AppendText has written. It
 // leaves out lines that it does not know.
 func (s *Set) ParseText(text string) {
 	for line := range strings.Lines(text) {
@@ -195,7 +195,7 @@ func (s *Set) ParseText(text string) {
 			continue
 		}
 		if value, err := strconv.ParseFloat(line[i+2:], 64); err == nil {
-			s.Add(name, labels, value)
+			s.Put(name, labels, value)
 		}
 	}
 }

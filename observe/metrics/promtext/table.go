@@ -86,7 +86,7 @@ var metrics = []Metric{
 	{Failed, Counter, "Acquires that did not get the lock for another reason.", lockReason, both},
 	{Lost, Counter, "Leases that were lost.", lockReason, both},
 	{Released, Counter, "Leases that were released. If the result is unconfirmed, others may wait until the lease expires.", []string{"lock", "result"}, program},
-	{WaitSeconds, Counter, "Seconds that acquires took until they had the lock, or found it busy.", lock, both},
+	{WaitSeconds, Counter, "Seconds that acquires took until they had the lock, found it busy, or found that the job had run.", lock, both},
 	{HeldSeconds, Counter, "Seconds for which leases were held.", lock, both},
 	{AcquireDuration, Histogram, "Seconds that acquires took until they had the lock.", lock, program},
 	{HoldDuration, Histogram, "Seconds from a grant to its release or loss.", lock, program},
