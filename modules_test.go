@@ -39,6 +39,7 @@ gcp:                . internal/drivers object cloud.google.com/go/ google.golang
 nats:               . internal/drivers github.com/nats-io/nats.go
 kubernetes:         . internal/drivers go.yaml.in/yaml/v3
 etcd:               . internal/drivers go.etcd.io/etcd/ go.uber.org/zap google.golang.org/grpc
+observe:            . object
 cmd:                *
 
 # Never released.
@@ -283,6 +284,7 @@ func TestBuiltPackages(t *testing.T) {
 		{"gcp/gcsstore lease", `holdfast/((internal/)?aws|items|compat|cmd)/|github.com/aws/`},
 		{"etcd/etcdstore lease", `holdfast/((internal/)?aws|object|items|compat|cmd|store/sqlstore|nats)(/|$)|github.com/(aws|nats-io)/`},
 		{"kubernetes/kubestore lease", `holdfast/((internal/)?aws|object|items|compat|cmd|store/sqlstore|etcd|nats)(/|$)|github.com/(aws|nats-io)/|k8s.io/`},
+		{"observe/dashboard observe/metrics", `holdfast/((internal/)?aws|items|compat|cmd|store/sqlstore|etcd|nats)(/|$)|github.com/aws/`},
 		{"nats/natsstore lease", `holdfast/((internal/)?aws|object|items|compat|cmd|store/sqlstore|etcd)(/|$)|github.com/aws/|google.golang.org/`},
 	} {
 		args := []string{"-deps"}
