@@ -38,6 +38,7 @@ gcp:                . object cloud.google.com/go/ google.golang.org/api
 nats:               . github.com/nats-io/nats.go
 etcd:               . go.etcd.io/etcd/ go.uber.org/zap google.golang.org/grpc
 observe:            . object
+otel:               . object items go.opentelemetry.io/otel
 cmd:                *
 
 # Never released.
@@ -281,6 +282,7 @@ func TestBuiltPackages(t *testing.T) {
 		{"redis/redisstore lease", `holdfast/((internal/)?aws|object|items|compat|cmd|store/sqlstore)(/|$)|github.com/aws/`},
 		{"gcp/gcsstore lease", `holdfast/((internal/)?aws|items|compat|cmd)/|github.com/aws/`},
 		{"etcd/etcdstore lease", `holdfast/((internal/)?aws|object|items|compat|cmd|store/sqlstore|nats)(/|$)|github.com/(aws|nats-io)/`},
+		{"otel/otelhold", `holdfast/((internal/)?aws|items|compat|cmd|store/sqlstore|etcd|nats)(/|$)|github.com/aws/|opentelemetry.io/otel/sdk`},
 		{"observe/dashboard observe/metrics", `holdfast/((internal/)?aws|items|compat|cmd|store/sqlstore|etcd|nats)(/|$)|github.com/aws/`},
 		{"nats/natsstore lease", `holdfast/((internal/)?aws|object|items|compat|cmd|store/sqlstore|etcd)(/|$)|github.com/aws/|google.golang.org/`},
 	} {
