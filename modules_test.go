@@ -22,28 +22,29 @@ import (
 // downloads nothing that another user needs.
 const requirementRules = `
 .:                  -
+internal/drivers:   .
 lease/trylock:      .
-store/sqlstore:     .
+store/sqlstore:     . internal/drivers
 object:             .
-items:              . store/sqlstore object
-compat:             . lease/trylock object
-internal/aws:       . github.com/aws/
+items:              . internal/drivers store/sqlstore object
+compat:             . internal/drivers lease/trylock object
+internal/aws:       . internal/drivers github.com/aws/
 aws:                . object internal/aws github.com/aws/
-azure:              . object github.com/Azure/
+azure:              . internal/drivers object github.com/Azure/
 items/dynamotable:  . object items internal/aws aws github.com/aws/
 compat/reservation: . object compat internal/aws aws github.com/aws/
-compat/s3verstore:  . internal/aws aws github.com/aws/
-redis:              . github.com/redis/
-gcp:                . object cloud.google.com/go/ google.golang.org/api
-nats:               . github.com/nats-io/nats.go
-etcd:               . go.etcd.io/etcd/ go.uber.org/zap google.golang.org/grpc
+compat/s3verstore:  . internal/drivers internal/aws aws github.com/aws/
+redis:              . internal/drivers github.com/redis/
+gcp:                . internal/drivers object cloud.google.com/go/ google.golang.org/api
+nats:               . internal/drivers github.com/nats-io/nats.go
+etcd:               . internal/drivers go.etcd.io/etcd/ go.uber.org/zap google.golang.org/grpc
 observe:            . object
-otel:               . object items go.opentelemetry.io/otel
+otel:               . object items observe go.opentelemetry.io/otel
 cmd:                *
 
 # Never released.
 examples:               . object
-proof:                  .
+proof:                  . internal/drivers
 proof/integration:      *
 proof/bench:            *
 proof/bench/etcdserver: *

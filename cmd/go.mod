@@ -6,6 +6,7 @@ require (
 	github.com/holdfast-go/holdfast v0.1.0
 	github.com/holdfast-go/holdfast/azure v0.1.0
 	github.com/holdfast-go/holdfast/gcp v0.1.0
+	github.com/holdfast-go/holdfast/internal/drivers v0.1.0
 	github.com/holdfast-go/holdfast/object v0.1.0
 	github.com/holdfast-go/holdfast/redis v0.1.0
 	github.com/redis/go-redis/v9 v9.22.0

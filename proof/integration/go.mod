@@ -27,6 +27,8 @@ require (
 	google.golang.org/grpc v1.82.1
 )
 
+require github.com/holdfast-go/holdfast/internal/drivers v0.1.0 // indirect
+
 require (
 	cel.dev/expr v0.25.1 // indirect
 	cloud.google.com/go v0.123.0 // indirect
