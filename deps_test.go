@@ -92,7 +92,7 @@ items/itemtest:       store/... object/... items/... internal/...
 
 # What shows the state of a store to people. Only the command imports it.
 observe/...:          store lease checkpoint object internal/... observe/...
-otel/...:             store lease object otel/...
+otel/...:             store lease object observe/metrics/... otel/...
 
 # The formats of other programs. No other layer imports them.
 compat/...:           store object checkpoint internal/... compat/...
@@ -117,7 +117,7 @@ cmd/internal/cmdline:   store internal/... cmd/internal/printable cmd/internal/e
 cmd/internal/transfer:  object internal/... cmd/internal/exit cmd/internal/output
 cmd/internal/leases:    store store/filestore lease internal/... cmd/internal/printable cmd/internal/exit cmd/internal/output cmd/internal/stores cmd/internal/cmdline
 cmd/internal/locks:     store store/engine store/filestore lease internal/... cmd/internal/printable cmd/internal/exit cmd/internal/output cmd/internal/trial cmd/internal/doctor cmd/internal/stores cmd/internal/cmdline cmd/internal/leases
-cmd/internal/holding:   store store/filestore lease internal/... cmd/internal/printable cmd/internal/exit cmd/internal/child cmd/internal/output cmd/internal/stores cmd/internal/cmdline cmd/internal/leases
+cmd/internal/holding:   store store/filestore lease internal/... observe/metrics/promtext cmd/internal/printable cmd/internal/exit cmd/internal/child cmd/internal/output cmd/internal/stores cmd/internal/cmdline cmd/internal/leases
 cmd/internal/checkpoints: store lease checkpoint compat/avisofile compat/resumekey cmd/internal/printable cmd/internal/exit cmd/internal/output cmd/internal/cmdline cmd/internal/leases
 cmd/internal/moving:    store lease checkpoint internal/... cmd/internal/printable cmd/internal/exit cmd/internal/output cmd/internal/stores cmd/internal/cmdline cmd/internal/leases
 cmd/internal/objects:   store object/... compat/reserve internal/... cmd/internal/printable cmd/internal/exit cmd/internal/output cmd/internal/stores cmd/internal/cmdline cmd/internal/transfer

@@ -7,13 +7,13 @@ cd "$(dirname "$0")/.."
 
 # Programs of the system that tests need: file systems to cut the power of, a tracer to make
 # system calls fail, Java for DynamoDB Local, setlock to compare with, shells that read
-# completions, the program that checks a unit of systemd, the servers MariaDB, Redis and etcd, and
-# pip for the generator of the site.
+# completions, the program that checks a unit of systemd, the servers MariaDB, Redis, etcd and
+# Prometheus, and pip for the generator of the site.
 declare -A package=(
   [strace]=strace [mkfs.ext4]=e2fsprogs [mkfs.xfs]=xfsprogs [losetup]=mount
   [java]=default-jre-headless [npm]=npm [node]=nodejs [setlock]=daemontools [zsh]=zsh [fish]=fish
   [systemd-analyze]=systemd [etcd]=etcd-server [etcdctl]=etcd-client [mariadbd]=mariadb-server
-  [redis-server]=redis-server [redis-cli]=redis-tools
+  [redis-server]=redis-server [redis-cli]=redis-tools [promtool]=prometheus [prometheus]=prometheus
 )
 missing=()
 # PostgreSQL's own programs lie where no PATH finds them.

@@ -135,7 +135,7 @@ type Options struct {
 	// calls are in a goroutine that exists only while there are events. A lease never waits for
 	// OnEvent. OnEvent may call any method except [Client.Close] and [Client.FlushEvents], which
 	// would wait for it. Up to 512 events wait until OnEvent returns; at most half of them report
-	// renewals or waiting. The client drops and counts further events; see [Event.Dropped] and
+	// renewals, waiting or failures. The client drops and counts further events; see [Event.Dropped] and
 	// [Client.Stats].
 	OnEvent func(Event)
 

@@ -192,7 +192,7 @@ func (g *Grant) Check() time.Duration {
 	problem := g.problem
 	g.mu.Unlock()
 	if risk {
-		g.Emit(event.AtRisk, problem)
+		g.Emit(event.AtRisk, 0, problem)
 	}
 	return left
 }
@@ -210,13 +210,13 @@ func (g *Grant) lose(lost *LostError) {
 	}
 }
 
-// Emit sends an event of the grant.
-func (g *Grant) Emit(kind event.Kind, err error) {
+// Emit sends an event of the grant. took is how long what has happened has taken.
+func (g *Grant) Emit(kind event.Kind, took time.Duration, err error) {
 	if len(g.cell.Space.Events) == 0 {
 		return // it saves the readings of the clocks
 	}
 	e := g.event(kind)
-	e.Token, e.Err = g.token, err
+	e.Token, e.Took, e.Err = g.token, took, err
 	if kind != event.Released {
 		e.Deadline = g.Deadline()
 	}

@@ -204,7 +204,7 @@ func (h *Holder) begin(ctx context.Context, base *cell.Seen, f cell.Finding, m l
 		}
 		c.Space.Emit(e)
 	}
-	g.Emit(event.Acquired, nil)
+	g.Emit(event.Acquired, h.took(ctx), nil)
 	g.Acknowledge(now.Rec)
 	return guard, nil, nil
 }
