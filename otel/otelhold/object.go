@@ -32,7 +32,7 @@ type bucket struct {
 }
 
 // record records a request with a result.
-func record[T any](ctx context.Context, b *bucket, op, key string, send func(context.Context) (T, error)) (result T, err error) {
+func record[T any](ctx context.Context, b *bucket, op store.Kind, key string, send func(context.Context) (T, error)) (result T, err error) {
 	err = b.t.request(ctx, "bucket", op, key, b.name, func(ctx context.Context) (err error) {
 		result, err = send(ctx)
 		return err

@@ -4,33 +4,38 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"time"
 
 	"github.com/holdfast-go/holdfast/store"
 	"go.opentelemetry.io/otel/attribute"
 )
 
-// Store returns a store on top of inner that records each request. It has the abilities of inner; see
-// [store.Intercept].
+// Store returns a store on top of inner that records and counts each request. It has the abilities of inner;
+// see [store.Intercept].
 func (t *Telemetry) Store(inner store.Store) store.Store {
 	name := store.TraitsOf(inner).Name
-	return store.Intercept(inner, func(ctx context.Context, op *store.Op, next store.Handler) error {
+	return store.Intercept(t.metrics.Store(inner), func(ctx context.Context, op *store.Op, next store.Handler) error {
 		if op.Kind.Lists() {
 			if err := next(ctx, op); err != nil {
 				return err
 			}
-			op.Keys = listing(t, ctx, "store", string(op.Kind), op.Key, name, op.Keys)
-			op.Tags = listing(t, ctx, "store", string(op.Kind), op.Key, name, op.Tags)
+			op.Keys = listing(t, ctx, "store", op.Kind, op.Key, name, op.Keys)
+			op.Tags = listing(t, ctx, "store", op.Kind, op.Key, name, op.Tags)
 			return nil
 		}
-		return t.request(ctx, "store", string(op.Kind), op.Key, name, func(ctx context.Context) error { return next(ctx, op) })
+		return t.request(ctx, "store", op.Kind, op.Key, name, func(ctx context.Context) error { return next(ctx, op) })
 	})
 }
 
 // request records one request.
-func (t *Telemetry) request(ctx context.Context, of, op, key, storeName string, send func(context.Context) error) (err error) {
-	ctx, span := t.startRequest(ctx, "holdfast "+of+" "+op, requestAttrs(key, storeName)...)
+func (t *Telemetry) request(ctx context.Context, of string, op store.Kind, key, storeName string, send func(context.Context) error) (err error) {
+	ctx, span := t.startRequest(ctx, "holdfast "+of+" "+string(op), requestAttrs(key, storeName)...)
+	began := time.Now()
 	err = errNotReturned
 	defer func() {
+		if of == "store" {
+			t.observeRequest(ctx, op, time.Since(began))
+		}
 		set(span, Outcome(err), failure(ctx, op, err))
 		t.ending.end(span)
 	}()
@@ -42,12 +47,12 @@ var errNotReturned = errors.New("the request did not return")
 
 // failure returns the error of a request, unless it is an expected answer: that there is no such key, that
 // another writer was faster, or that a caller no longer waits for a change.
-func failure(ctx context.Context, op string, err error) error {
+func failure(ctx context.Context, op store.Kind, err error) error {
 	switch Outcome(err) {
 	case "ok", "not found", "conflict":
 		return nil
 	}
-	if op == string(store.OpWatch) && ctx.Err() != nil {
+	if op == store.OpWatch && ctx.Err() != nil {
 		return nil
 	}
 	return err
@@ -62,7 +67,7 @@ func requestAttrs(key, storeName string) []attribute.KeyValue {
 }
 
 // listing records a listing, from its beginning until the caller leaves the loop.
-func listing[T any](t *Telemetry, ctx context.Context, of, op, prefix, storeName string, inner iter.Seq2[T, error]) iter.Seq2[T, error] {
+func listing[T any](t *Telemetry, ctx context.Context, of string, op store.Kind, prefix, storeName string, inner iter.Seq2[T, error]) iter.Seq2[T, error] {
 	if inner == nil {
 		return nil
 	}

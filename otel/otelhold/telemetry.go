@@ -6,6 +6,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/holdfast-go/holdfast/observe/metrics"
 	"github.com/holdfast-go/holdfast/store"
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
@@ -27,13 +28,20 @@ type Options struct {
 
 	// MeterProvider makes the metrics. Nil means [otel.GetMeterProvider].
 	MeterProvider metric.MeterProvider
+
+	// Metrics configures the labels of the metrics. Nil means all defaults.
+	Metrics *metrics.Options
 }
 
-// Telemetry records spans and metrics. Its methods go into the options of clients. Any number of clients and
-// goroutines may use it. It needs no Close.
+// Telemetry records spans and metrics. Its methods go into the options of clients. Use a Telemetry for each
+// client of locks and its store; any number of goroutines may use it.
 type Telemetry struct {
-	tracer trace.Tracer
-	ending ending
+	tracer       trace.Tracer
+	ending       ending
+	metrics      *metrics.Metrics
+	storeLabel   []attribute.KeyValue
+	histograms   map[string]metric.Float64Histogram // by their names in package promtext
+	registration metric.Registration
 }
 
 // New returns a Telemetry. Nil options mean all defaults. An error means that the meter refuses an instrument.
@@ -48,9 +56,16 @@ func New(o *Options) (*Telemetry, error) {
 	if opts.MeterProvider == nil {
 		opts.MeterProvider = otel.GetMeterProvider()
 	}
-	t := &Telemetry{tracer: opts.TracerProvider.Tracer(ScopeName)}
-	return t, nil
+	t := &Telemetry{tracer: opts.TracerProvider.Tracer(ScopeName), metrics: metrics.New(opts.Metrics)}
+	if opts.Metrics != nil && opts.Metrics.Store != "" {
+		t.storeLabel = labels([][2]string{{"store", opts.Metrics.Store}})
+	}
+	return t, t.meter(opts.MeterProvider.Meter(ScopeName))
 }
+
+// Close removes the counters and gauges of a client that the program needs no longer. Spans are still
+// recorded.
+func (t *Telemetry) Close() error { return t.registration.Unregister() }
 
 // start begins a span, if there is room for one. Without room, the span records nothing.
 func (t *Telemetry) start(ctx context.Context, name string, kind trace.SpanKind, attrs ...attribute.KeyValue) (context.Context, trace.Span) {
