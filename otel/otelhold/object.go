@@ -15,7 +15,7 @@ import (
 func (t *Telemetry) TraceCall(ctx context.Context, op store.Kind, key string) (context.Context, func(error)) {
 	ctx, span := t.start(ctx, "holdfast "+string(op), trace.SpanKindInternal, attrKey(key))
 	return ctx, func(err error) {
-		set(span, Outcome(err), err)
+		set(span, Outcome(err), failure(err))
 		t.ending.endAndWait(span)
 	}
 }

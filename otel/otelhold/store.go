@@ -36,7 +36,11 @@ func (t *Telemetry) request(ctx context.Context, of string, op store.Kind, key, 
 		if of == "store" {
 			t.observeRequest(ctx, op, time.Since(began))
 		}
-		set(span, Outcome(err), failure(ctx, op, err))
+		if op == store.OpWatch && ctx.Err() != nil {
+			set(span, "cancelled", nil) // the caller no longer waits for a change
+		} else {
+			set(span, Outcome(err), failure(err))
+		}
 		t.ending.end(span)
 	}()
 	return send(ctx)
@@ -45,14 +49,11 @@ func (t *Telemetry) request(ctx context.Context, of string, op store.Kind, key, 
 // errNotReturned is the result of a request that panicked.
 var errNotReturned = errors.New("the request did not return")
 
-// failure returns the error of a request, unless it is an expected answer: that there is no such key, that
-// another writer was faster, or that a caller no longer waits for a change.
-func failure(ctx context.Context, op store.Kind, err error) error {
+// failure returns the error of a request or call, unless it is an expected answer: that there is no such key,
+// or that another writer was faster.
+func failure(err error) error {
 	switch Outcome(err) {
 	case "ok", "not found", "conflict":
-		return nil
-	}
-	if op == store.OpWatch && ctx.Err() != nil {
 		return nil
 	}
 	return err
