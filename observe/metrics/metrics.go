@@ -2,6 +2,7 @@ package metrics
 
 import (
 	"io"
+	"math"
 	"net/http"
 	"strconv"
 	"strings"
@@ -83,7 +84,7 @@ type Seen struct {
 	Held       int           // locks that clients hold
 	Waiting    int           // clients in the queues of locks
 	Unreadable int           // records that cannot be read
-	Shortest   time.Duration // until the first lease ends without a renewal; counts only if Held is not 0
+	Shortest   time.Duration // until the first lease ends without a renewal; math.MaxInt64 if that is not known
 	Age        time.Duration // since the last successful read
 }
 
@@ -115,7 +116,7 @@ func (m *Metrics) collect(into *promtext.Set) {
 		now.Add(promtext.SeenWaiting, "", float64(seen.Waiting))
 		now.Add(promtext.SeenUnreadable, "", float64(seen.Unreadable))
 		now.PutLeast(promtext.SeenAge, "", seen.Age.Seconds())
-		if seen.Held > 0 {
+		if seen.Held > 0 && seen.Shortest < math.MaxInt64 {
 			now.PutLeast(promtext.SeenShortestLease, "", max(seen.Shortest, 0).Seconds())
 		}
 	}

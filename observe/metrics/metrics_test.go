@@ -296,7 +296,7 @@ func TestManyNames(t *testing.T) {
 		}
 	}
 	if after := size(); after > before+1<<20 {
-		t.Errorf("%d names take %d bytes", names, after-before)
+		t.Fatalf("%d names take %d bytes", names, after-before)
 	}
 	got := values(t, m)
 	if n := got[`holdfast_acquired_total{lock="other"}`]; n != names-20 {
