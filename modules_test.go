@@ -40,6 +40,7 @@ nats:               . internal/drivers github.com/nats-io/nats.go
 kubernetes:         . internal/drivers go.yaml.in/yaml/v3
 etcd:               . internal/drivers go.etcd.io/etcd/ go.uber.org/zap google.golang.org/grpc
 observe:            . object
+otel:               . object items observe go.opentelemetry.io/otel
 cmd:                *
 
 # Never released.
@@ -285,6 +286,7 @@ func TestBuiltPackages(t *testing.T) {
 		{"etcd/etcdstore lease", `holdfast/((internal/)?aws|object|items|compat|cmd|store/sqlstore|nats)(/|$)|github.com/(aws|nats-io)/`},
 		{"kubernetes/kubestore lease", `holdfast/((internal/)?aws|object|items|compat|cmd|store/sqlstore|etcd|nats)(/|$)|github.com/(aws|nats-io)/|k8s.io/`},
 		{"observe/dashboard observe/metrics", `holdfast/((internal/)?aws|items|compat|cmd|store/sqlstore|etcd|nats)(/|$)|github.com/aws/`},
+		{"otel/otelhold", `holdfast/((internal/)?aws|items|compat|cmd|store/sqlstore|etcd|nats)(/|$)|github.com/aws/|opentelemetry.io/otel/sdk`},
 		{"nats/natsstore lease", `holdfast/((internal/)?aws|object|items|compat|cmd|store/sqlstore|etcd)(/|$)|github.com/aws/|google.golang.org/`},
 	} {
 		args := []string{"-deps"}

@@ -41,6 +41,7 @@ type Special struct {
 	Linger   time.Duration   // for how long it is kept without guards
 	Before   *lockrec.Run    // the run before that
 	Periodic bool            // it is a run of a periodic job
+	TookOver string          // why it could end a grant that was not released
 }
 
 // Grant is one period in which a handle holds its lock. The guards of the handle share it. The trust
@@ -339,6 +340,9 @@ func (g *Grant) ID() string {
 	}
 	return g.id // the activity is the grant's own from the beginning
 }
+
+// TakeoverReason returns why the grant could end another; see lease.Guard.TakeoverReason.
+func (g *Grant) TakeoverReason() string { return g.special().TookOver }
 
 // Token returns the fencing token of the grant.
 func (g *Grant) Token() uint64 { return g.token }
