@@ -12,7 +12,7 @@ import (
 // TextOptions are the options of [Timeline.Text].
 type TextOptions struct {
 	From, To time.Time // what the picture shows, in the time zone of From
-	Width    int       // columns of the terminal, at least 40
+	Width    int       // columns of the terminal, at least 24
 	Height   int       // lines of the terminal; 0: as many as the locks need, at most 1,000
 	Color    bool      // with ANSI colours
 	Title    string    // the first line
@@ -21,9 +21,6 @@ type TextOptions struct {
 
 // palette are the ANSI colours of holders.
 var palette = []int{36, 33, 32, 35, 34, 31}
-
-// plot is the smallest width of the bars.
-const plot = 20
 
 // alert is the ANSI colour of signs.
 const alert = 31
@@ -34,7 +31,7 @@ const maxLegend = 3
 // Text draws the timeline as lines for a terminal. No line is wider than Width. If Height has room for one lock,
 // there are at most Height lines.
 func (t *Timeline) Text(o TextOptions) string {
-	width, height := max(o.Width, 40), o.Height
+	width, height := max(o.Width, 24), o.Height
 	if height <= 0 {
 		height = 1000
 	}
@@ -48,7 +45,7 @@ func (t *Timeline) Text(o TextOptions) string {
 		label = max(label, columns(clean(s.lock)))
 	}
 	label = min(label, width/3)
-	f := &frame{view: v, bars: max(plot, width-label-3), label: label, color: o.Color}
+	f := &frame{view: v, bars: width - label - 2, label: label, color: o.Color}
 	f.line(cut(clean(o.Title+"  "+span(o.From, to)), width))
 	for _, s := range v.rows {
 		f.row(s)
@@ -232,7 +229,7 @@ func clean(s string) string {
 // columns returns how many columns a text has at most. A letter from U+1100 on counts for two.
 func columns(s string) (n int) {
 	for _, r := range s {
-		if n++; r >= 0x1100 {
+		if n++; r >= 0x1100 && r != '…' {
 			n++
 		}
 	}

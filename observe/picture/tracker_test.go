@@ -46,8 +46,9 @@ func TestTracker(t *testing.T) {
 		{61, shared(one, two)},
 		{62, shared(two)},
 		{70, handed},
-		{200, held("d", 8, 200)}, // a session is renewed in a record of its own
-		{210, lease.Record{Name: "job", State: lease.Free, Token: 8}},
+		{80, func() lease.Record { r := handed; r.Grant, r.Token = "S3.2", 8; return r }()},
+		{200, held("d", 9, 200)}, // a session is renewed in a record of its own
+		{210, lease.Record{Name: "job", State: lease.Free, Token: 9}},
 		{211, lease.Record{Name: "job"}},
 	} {
 		for _, e := range tracker.See(step.r, second(step.at)) {
@@ -73,10 +74,18 @@ func TestTracker(t *testing.T) {
 		"62 released S1.1 5 session S1",
 		"70 released S2.1 6 session S2",
 		"70 granted S3.1 7 cy",
-		"200 changed hands d 8 holder d until 230",
-		"210 released d 8 holder d",
+		"80 granted S3.2 8 cy", // handed over
+		"200 changed hands d 9 holder d until 230",
+		"210 released d 9 holder d",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got\n%q, want\n%q", got, want)
+	}
+
+	// The first record tells since when.
+	since := held("a", 1, 90)
+	since.Granted = second(-100)
+	if events := new(picture.Tracker).See(since, second(100)); len(events) != 1 || !events[0].Time.Equal(second(-100)) {
+		t.Errorf("the first record is %+v", events)
 	}
 }
