@@ -85,6 +85,8 @@ type canvas struct {
 	screen *os.File              // nil: no terminal
 	color  bool
 	drawn  bool // the terminal shows the picture
+
+	resized <-chan os.Signal // the terminal has another size
 }
 
 // timeline draws the locks below a prefix: what happens until a signal comes, or what their history tells.
@@ -92,6 +94,9 @@ func (a *access) timeline(ctx context.Context, f *leases.Flags, prefix string, p
 	c := &canvas{since: o.since, began: time.Now(), notes: map[string]string{}}
 	if screen, ok := a.Screen(); ok {
 		c.screen, c.color = screen, os.Getenv("NO_COLOR") == ""
+		var ignore func()
+		c.resized, ignore = resizes()
+		defer ignore()
 	}
 	if o.svg != "" || !o.draw && !o.past {
 		if c.file, err = cmdline.OpenReplaced("--svg", o.svg); err != nil {
@@ -151,11 +156,9 @@ func (a *access) live(ctx context.Context, client *lease.Client, prefix string, 
 			wg.Go(func() { track(ctx, client, name, send) })
 		}, func(err error) { send(seen{err: err}) })
 	})
-	resized, ignore := resizes()
-	defer ignore()
 	defer c.leave()
 	soon, changed := true, true
-	for timer := time.NewTimer(0); ; {
+	for timer := time.NewTimer(drawSoon); ; {
 		select {
 		case s := <-news:
 			changed = c.add(s) || changed
@@ -166,7 +169,7 @@ func (a *access) live(ctx context.Context, client *lease.Client, prefix string, 
 			continue
 		case err := <-ended:
 			return err
-		case <-resized:
+		case <-c.resized:
 		case <-timer.C:
 		}
 		if err := c.draw(); err != nil {
@@ -279,7 +282,7 @@ func (c *canvas) draw() error {
 		c.drawn, start = true, enterScreen+start
 	}
 	text := strings.TrimSuffix(c.text(-1), "\n")
-	_, err := c.screen.WriteString(start + strings.ReplaceAll(text, "\n", "\x1b[K\r\n") + "\x1b[K\x1b[J")
+	_, err := c.screen.WriteString(start + strings.ReplaceAll(text, "\n", "\x1b[K\n") + "\x1b[K\x1b[J")
 	return err
 }
 

@@ -40,8 +40,9 @@ watch first prints the present state. A state that lasts only a moment can be mi
 output. With --json each change is one object on one line.
 
 With --timeline, watch draws who holds which lock, one row for each lock, until you stop the
-command. If standard output is no terminal, watch prints the last picture when it ends. NO_COLOR=1
-draws without colours. With --svg, watch also writes the picture to a file: at each change, and at the end.`,
+command. If standard output is not a terminal, watch prints only the last picture, when it ends.
+NO_COLOR=1 draws without colours. With --svg, watch also writes the picture to a file: at each
+change, and at the end.`,
 		Example: `  holdfast watch                      # all locks of the store
   holdfast watch --timeline jobs/
   holdfast watch --timeline --svg night.svg --since 8h
