@@ -12,7 +12,7 @@ import (
 type SVGOptions struct {
 	From, To time.Time // what the picture shows, in the time zone of From
 	Title    string
-	Captions []Caption     // the lines of a story, below the bars
+	Captions []Caption     // the lines of a story, below the bars: then times count from From
 	Play     time.Duration // longer than 0: the picture shows From to To in this time, again and again
 }
 
@@ -59,7 +59,20 @@ func (t *Timeline) SVG(o SVGOptions) []byte {
 	if len(o.Captions) > 0 {
 		height += 10
 	}
-	description := []string{span(o.From, to)}
+	shown := span(o.From, to)
+	marks := ticks(o.From, to, int((pageWidth-margin-d.left)/80))
+	if len(o.Captions) > 0 {
+		shown = ""
+		marks = ticks(time.Time{}, time.Time{}.Add(to.Sub(o.From)), int((pageWidth-margin-d.left)/80))
+		for i, m := range marks {
+			since := m.at.Sub(time.Time{})
+			marks[i] = tick{o.From.Add(since), since.String()}
+		}
+	}
+	var description []string
+	if shown != "" {
+		description = []string{shown}
+	}
 	for _, c := range o.Captions {
 		description = append(description, c.Text)
 	}
@@ -67,11 +80,11 @@ func (t *Timeline) SVG(o SVGOptions) []byte {
 	if o.Play > 0 {
 		style = animation(o, d)
 	}
-	d.svg = newSVG(pageWidth, height, o.Title, strings.Join(description, "\n"), style)
+	d.svg = newSVG(pageWidth, height, o.Title, description, style)
 	d.text(margin, 28, "t", o.Title, ` font-size="15" font-weight="bold"`)
-	d.text(pageWidth-margin, 28, "f", span(o.From, to), ` text-anchor="end"`)
+	d.text(pageWidth-margin, 28, "f", shown, ` text-anchor="end"`)
 
-	for _, tick := range ticks(o.From, to, int((pageWidth-margin-d.left)/80)) {
+	for _, tick := range marks {
 		x := d.x(tick.at)
 		d.rule(x, top-6, x, bottom)
 		anchor := ` text-anchor="middle" font-size="11"`
@@ -109,7 +122,7 @@ func (t *Timeline) SVG(o SVGOptions) []byte {
 			fmt.Fprintf(d, `<g class="k%d">`, i)
 		}
 		d.text(margin, y, "f", fmt.Sprintf("%6.2f s", c.At.Sub(o.From).Seconds()), "")
-		d.text(margin+80, y, class, c.Text, "")
+		d.text(margin+80, y, class, cut(clean(c.Text), 112), "")
 		if o.Play > 0 {
 			d.WriteString("</g>\n")
 		}
@@ -141,7 +154,11 @@ func (d *drawing) row(s shown, y, label float64) float64 {
 	for _, m := range s.marks {
 		x := d.x(m.at)
 		fmt.Fprintf(d, `<g><title>%s</title><path class="s" d="M%s %sV%s" stroke="%s" stroke-width="2"/>`, escape(at(m.at)+"  "+m.text), round(x), round(y-5), round(next-laneRise+barRise), alertColor)
-		d.text(x+3, y-1, "a", signs[m.kind].sign, ` font-size="11" font-weight="bold"`)
+		if m.kind == Noted {
+			d.text(x-3, y-1, "a", m.text, ` font-size="11" text-anchor="end"`)
+		} else {
+			d.text(x+3, y-1, "a", signs[m.kind].sign, ` font-size="11" font-weight="bold"`)
+		}
 		d.WriteString("</g>\n")
 	}
 	return next
@@ -196,6 +213,9 @@ func (d *drawing) names() (lines [][]named) {
 		all = append(all, named{fill: fills[b.letter%len(fills)], sign: b.symbol(), text: cut(clean(b.holder), 60)})
 	}
 	for _, k := range d.marks {
+		if k == Noted {
+			continue // the picture has its word
+		}
 		all = append(all, named{sign: signs[k].sign, text: signs[k].means})
 	}
 	if hidden := d.hidden(); hidden != "" {

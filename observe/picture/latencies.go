@@ -38,7 +38,7 @@ func Latencies(title, subtitle string, all []Latency) []byte {
 		return left + (math.Log10(micros(d))-low)/(high-low)*(right-left)
 	}
 	bottom := top + float64(max(len(all), 1))*rise
-	s := newSVG(pageWidth, bottom+64, title, subtitle, "")
+	s := newSVG(pageWidth, bottom+64, title, []string{subtitle}, "")
 	s.text(margin, 28, "t", title, ` font-size="15" font-weight="bold"`)
 	s.text(margin, 48, "f", cut(clean(subtitle), 120), "")
 	for decade := low; decade <= high; decade++ {

@@ -65,6 +65,7 @@ func night() *picture.Timeline {
 		{Time: second(75), Lock: "slots", Kind: picture.Missing, Count: 3},
 		{Time: second(90), Lock: "slots", Kind: picture.Entered, Token: 3, Holder: "ada@db1 pid 4711"},
 		{Time: second(95), Lock: "slots", Kind: picture.Refused, Token: 2, By: "dee@db4"},
+		{Time: second(92), Lock: "slots", Kind: picture.Noted, Reason: "kill -9"},
 
 		{Time: second(64), Lock: "short", Kind: picture.Granted, Token: 1, Holder: "cron@db1"},
 		{Time: second(64.01), Lock: "short", Kind: picture.Released, Token: 1},

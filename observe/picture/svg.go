@@ -32,12 +32,16 @@ const onFill = "#14181d"
 // charWidth is about the width of a letter at font size 12, as a share of the size.
 const charWidth = 0.62
 
-// newSVG begins a file: a panel with a title. The description is for people who cannot see the picture. more is added
+// newSVG begins a file: a panel with a title. The lines of the description are for people who cannot see the picture. more is added
 // to the style.
-func newSVG(width, height float64, title, description, more string) *svg {
+func newSVG(width, height float64, title string, description []string, more string) *svg {
 	s := &svg{width: width}
 	fmt.Fprintf(s, `<svg xmlns="http://www.w3.org/2000/svg" width="%s" height="%s" viewBox="0 0 %[1]s %[2]s" role="img" font-family="ui-monospace,SFMono-Regular,Menlo,Consolas,monospace" font-size="12">`+"\n", num(width), num(height))
-	fmt.Fprintf(s, "<title>%s</title>\n<desc>%s</desc>\n<style>%s%s</style>\n", escape(title), escape(description), dark, more)
+	var lines []string
+	for _, line := range description {
+		lines = append(lines, escape(line))
+	}
+	fmt.Fprintf(s, "<title>%s</title>\n<desc>%s</desc>\n<style>%s%s</style>\n", escape(title), strings.Join(lines, "\n"), dark, more)
 	fmt.Fprintf(s, `<rect class="p" width="%s" height="%s" rx="8" fill="%s"/>`+"\n", num(width), num(height), panelColor)
 	return s
 }

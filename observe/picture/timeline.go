@@ -38,6 +38,7 @@ const (
 	Asked     Kind = "asked"         // another client asked the holder to yield
 	Refused   Kind = "refused"       // a write of an earlier holder was refused by a fence
 	Missing   Kind = "missing"       // events of the lock are missing
+	Noted     Kind = "noted"         // Reason is a word for the picture
 )
 
 // Event is what happened to one grant of a lock.
@@ -127,7 +128,7 @@ func (t *Timeline) Add(e Event) {
 		r.end(e.Time, "")
 	}
 	switch e.Kind {
-	case TakenOver, Changed, Lost, Broken, Asked, Refused, Missing:
+	case TakenOver, Changed, Lost, Broken, Asked, Refused, Missing, Noted:
 		r.marks = append(r.marks, mark{at: e.Time, kind: e.Kind, text: e.text()})
 	}
 	r.bars = r.bars[max(0, len(r.bars)-maxPerLock):]
@@ -137,7 +138,10 @@ func (t *Timeline) Add(e Event) {
 // text describes an event for the reader of an SVG file.
 func (e *Event) text() string {
 	text := string(e.Kind)
-	if e.Kind == Missing {
+	switch e.Kind {
+	case Noted:
+		return e.Reason
+	case Missing:
 		return fmt.Sprintf("%d events are missing", e.Count)
 	}
 	if e.By != "" {
@@ -351,6 +355,7 @@ var signs = map[Kind]struct{ sign, means string }{
 	Asked:     {"?", "asked to yield"},
 	Refused:   {"%", "late write refused"},
 	Missing:   {"~", "events are missing"},
+	Noted:     {"*", "noted"},
 }
 
 // steps are the distances of the labels of a time axis.
