@@ -105,13 +105,14 @@ func TestText(t *testing.T) {
 }
 
 // wellFormed checks that a picture is XML, and has nothing that acts or that loads another file.
-func wellFormed(t *testing.T, svg []byte) (texts string) {
+func wellFormed(t *testing.T, svg []byte) string {
 	t.Helper()
+	var texts strings.Builder
 	d := xml.NewDecoder(bytes.NewReader(svg))
 	for {
 		token, err := d.Token()
 		if errors.Is(err, io.EOF) {
-			return texts
+			return texts.String()
 		}
 		if err != nil {
 			t.Fatalf("%v in\n%s", err, svg)
@@ -129,7 +130,8 @@ func wellFormed(t *testing.T, svg []byte) (texts string) {
 				}
 			}
 		case xml.CharData:
-			texts += string(token) + "\n"
+			texts.Write(token)
+			texts.WriteByte('\n')
 		case xml.ProcInst, xml.Directive:
 			t.Errorf("the picture has %v", token)
 		}
@@ -187,6 +189,17 @@ func TestManyLocks(t *testing.T) {
 	}
 	svg := tl.SVG(picture.SVGOptions{From: start, To: second(60)})
 	if wellFormed(t, svg); len(svg) > 1<<20 || !bytes.Contains(svg, []byte("not shown: 4500 more locks")) {
+		t.Errorf("%d bytes", len(svg))
+	}
+	// A lock that changes its holder all the time.
+	var busy picture.Timeline
+	for lock := range 10 {
+		for i := range 1000 {
+			busy.Add(picture.Event{Time: second(float64(i) / 100), Lock: fmt.Sprint(lock), Kind: picture.Changed, Token: uint64(i), Holder: fmt.Sprint("h", i%3)})
+		}
+	}
+	svg = busy.SVG(picture.SVGOptions{From: start, To: second(60)})
+	if wellFormed(t, svg); len(svg) > 3<<20 || !bytes.Contains(svg, []byte("not shown: 5000 more grants")) {
 		t.Errorf("%d bytes", len(svg))
 	}
 	// One lock with many holders.

@@ -230,6 +230,9 @@ type shown struct {
 // maxLanes is how many grants at the same time a picture shows of one lock.
 const maxLanes = 8
 
+// maxBars is how many grants a picture shows, about.
+const maxBars = 5000
+
 // view returns what happened between two times, in at most room lanes. If there are too many locks, it has those
 // that changed last.
 func (t *Timeline) view(from, to time.Time, room int) view {
@@ -278,6 +281,9 @@ func (t *Timeline) view(from, to time.Time, room int) view {
 		used += lanes
 	}
 	slices.SortFunc(v.rows, func(a, b shown) int { return cmp.Compare(a.lock, b.lock) })
+	for i := range v.rows {
+		v.grants += v.rows[i].newest(max(1, maxBars/len(v.rows)))
+	}
 	seen := map[string]bool{}
 	for _, s := range v.rows {
 		for _, lane := range s.lanes {
@@ -300,6 +306,29 @@ func (t *Timeline) view(from, to time.Time, room int) view {
 	slices.SortFunc(v.holders, func(a, b *bar) int { return cmp.Compare(a.letter, b.letter) })
 	slices.Sort(v.marks)
 	return v
+}
+
+// newest leaves out all but the newest n grants, and all but the newest n marks. It returns how many grants it left
+// out.
+func (s *shown) newest(n int) (hidden int) {
+	s.marks = s.marks[max(0, len(s.marks)-n):]
+	var begins []time.Time
+	for _, lane := range s.lanes {
+		for _, b := range lane {
+			begins = append(begins, b.from)
+		}
+	}
+	if len(begins) <= n {
+		return 0
+	}
+	slices.SortFunc(begins, time.Time.Compare)
+	first := begins[len(begins)-n]
+	for i, lane := range s.lanes {
+		kept := slices.DeleteFunc(slices.Clone(lane), func(b *bar) bool { return b.from.Before(first) })
+		hidden += len(lane) - len(kept)
+		s.lanes[i] = kept
+	}
+	return hidden
 }
 
 // overdue reports whether the holder did not renew its lease in time, before a time.

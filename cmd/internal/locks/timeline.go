@@ -1,7 +1,9 @@
 package locks
 
 import (
+	"cmp"
 	"context"
+	"io"
 	"maps"
 	"os"
 	"slices"
@@ -26,6 +28,7 @@ import (
 // timelineOptions are the flags of watch for pictures.
 type timelineOptions struct {
 	draw, past bool
+	toFile     bool
 	svg        string
 	since      time.Duration
 }
@@ -58,7 +61,8 @@ func (o *timelineOptions) add(cmd *cobra.Command, past bool) {
 
 // check reports whether watch draws a picture.
 func (o *timelineOptions) check(flags *pflag.FlagSet, json bool) (bool, error) {
-	drawn := o.draw || o.past || flags.Changed("svg")
+	o.toFile = flags.Changed("svg")
+	drawn := o.draw || o.past || o.toFile
 	switch {
 	case !drawn && flags.Changed("since"):
 		return false, exit.Usagef("--since is for pictures: add --timeline")
@@ -85,6 +89,9 @@ type canvas struct {
 	screen *os.File              // nil: no terminal
 	color  bool
 	drawn  bool // the terminal shows the picture
+	any    bool // something was seen
+
+	written time.Time // when the file was written last
 
 	resized <-chan os.Signal // the terminal has another size
 }
@@ -98,7 +105,7 @@ func (a *access) timeline(ctx context.Context, f *leases.Flags, prefix string, p
 		c.resized, ignore = resizes()
 		defer ignore()
 	}
-	if o.svg != "" || !o.draw && !o.past {
+	if o.toFile {
 		if c.file, err = cmdline.OpenReplaced("--svg", o.svg); err != nil {
 			return err
 		}
@@ -121,14 +128,12 @@ func (a *access) timeline(ctx context.Context, f *leases.Flags, prefix string, p
 	} else {
 		err = a.live(ctx, client, prefix, poll, c)
 	}
-	if err != nil {
+	if err != nil && !c.any {
 		return err
 	}
-	if err := c.write(); err != nil {
-		return err
-	}
-	_, err = a.Stdout.Write([]byte(c.text(0)))
-	return err
+	// After an error, too, what was seen is worth its picture.
+	_, failed := io.WriteString(a.Stdout, c.text(0))
+	return cmp.Or(err, c.write(), failed)
 }
 
 // seen is what happened to a lock, or a problem with it.
@@ -175,12 +180,13 @@ func (a *access) live(ctx context.Context, client *lease.Client, prefix string, 
 		if err := c.draw(); err != nil {
 			return err
 		}
-		if changed {
+		if changed && time.Since(c.written) >= drawEvery {
+			changed = false
 			if err := c.write(); err != nil {
 				return err
 			}
 		}
-		soon, changed = false, false
+		soon = false
 		timer.Reset(drawEvery)
 	}
 }
@@ -224,6 +230,7 @@ func (a *access) past(ctx context.Context, client *lease.Client, prefix string, 
 
 // add adds what happened to a lock, and reports whether the picture of it differs.
 func (c *canvas) add(s seen) (changed bool) {
+	c.any = true
 	note, had := c.notes[s.lock]
 	if s.err != nil {
 		c.notes[s.lock] = output.OneLine(s.err)
@@ -297,6 +304,7 @@ func (c *canvas) write() error {
 	if c.file == nil {
 		return nil
 	}
+	c.written = time.Now()
 	from, to := c.span()
 	return c.file.Write(c.SVG(picture.SVGOptions{From: from, To: to, Title: c.title}))
 }
