@@ -140,6 +140,7 @@ require (
 	github.com/holdfast-go/holdfast/items v0.1.0
 	github.com/holdfast-go/holdfast/items/dynamotable v0.1.0
 	github.com/holdfast-go/holdfast/nats v0.1.0
+	github.com/holdfast-go/holdfast/observe v0.1.0
 	github.com/holdfast-go/holdfast/store/sqlstore v0.1.0
 	github.com/inconshreveable/mousetrap v1.1.0 // indirect
 	github.com/jackc/pgx/v5 v5.12.0
