@@ -37,6 +37,7 @@ redis:              . github.com/redis/
 gcp:                . object cloud.google.com/go/ google.golang.org/api
 nats:               . github.com/nats-io/nats.go
 etcd:               . go.etcd.io/etcd/ go.uber.org/zap google.golang.org/grpc
+observe:            . object
 cmd:                *
 
 # Never released.
@@ -280,6 +281,7 @@ func TestBuiltPackages(t *testing.T) {
 		{"redis/redisstore lease", `holdfast/((internal/)?aws|object|items|compat|cmd|store/sqlstore)(/|$)|github.com/aws/`},
 		{"gcp/gcsstore lease", `holdfast/((internal/)?aws|items|compat|cmd)/|github.com/aws/`},
 		{"etcd/etcdstore lease", `holdfast/((internal/)?aws|object|items|compat|cmd|store/sqlstore|nats)(/|$)|github.com/(aws|nats-io)/`},
+		{"observe/dashboard observe/metrics", `holdfast/((internal/)?aws|items|compat|cmd|store/sqlstore|etcd|nats)(/|$)|github.com/aws/`},
 		{"nats/natsstore lease", `holdfast/((internal/)?aws|object|items|compat|cmd|store/sqlstore|etcd)(/|$)|github.com/aws/|google.golang.org/`},
 	} {
 		args := []string{"-deps"}

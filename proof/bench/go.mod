@@ -144,6 +144,8 @@ replace github.com/holdfast-go/holdfast/object => ../../object
 
 replace github.com/holdfast-go/holdfast/proof/integration => ../integration
 
+replace github.com/holdfast-go/holdfast/observe => ../../observe
+
 replace github.com/holdfast-go/holdfast/redis => ../../redis
 
 replace github.com/holdfast-go/holdfast/etcd => ../../etcd
