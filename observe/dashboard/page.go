@@ -476,7 +476,7 @@ func (p *Page) awaitFirst(r *http.Request, q query) (*rendered, uint64) {
 	for {
 		_, changed := p.r.state()
 		page, round := p.render(q)
-		if p.r.ready(q) {
+		if p.r.ready(q, page.names) {
 			return page, round
 		}
 		select {
@@ -492,15 +492,15 @@ func (p *Page) awaitFirst(r *http.Request, q query) (*rendered, uint64) {
 }
 
 // ready reports whether the reader has read what a page shows, not long ago.
-func (r *reader) ready(q query) bool {
+func (r *reader) ready(q query, names []string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	const recent = 2 * lingering
 	switch q.kind {
 	case kindLocks:
-		return time.Since(r.locks.listed) < recent || r.locks.problem != ""
+		return (time.Since(r.locks.listed) < recent || r.locks.problem != "") && known(&r.locks, names)
 	case kindCheckpoints:
-		return time.Since(r.marks.listed) < recent || r.marks.problem != ""
+		return (time.Since(r.marks.listed) < recent || r.marks.problem != "") && known(&r.marks, names)
 	case kindLock:
 		e := r.locks.entries[q.name]
 		return e != nil && (time.Since(time.UnixMilli(e.read)) < recent || e.problem != "")
@@ -510,4 +510,12 @@ func (r *reader) ready(q query) bool {
 		return !slices.ContainsFunc(r.panels, func(s panelState) bool { return s.read.IsZero() })
 	}
 	return !r.health.answered.IsZero() || !r.health.failed.IsZero()
+}
+
+// known reports whether all keys with these names were read, or cannot be read.
+func known[T any](t *table[T], names []string) bool {
+	return !slices.ContainsFunc(names, func(name string) bool {
+		e := t.entries[name]
+		return e != nil && e.read == 0 && e.problem == ""
+	})
 }
