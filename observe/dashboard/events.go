@@ -86,14 +86,10 @@ func (p *Page) serveEvents(w http.ResponseWriter, r *http.Request) {
 	defer func() { p.r.watch(kind, watched, -1) }()
 	last := time.Time{}
 	for {
-		p.r.want(wants(kind)...)
+		p.r.want(kind)
 		_, changed := p.r.state()
 		page, _ := p.render(q)
-		if names := page.names; !slices.Equal(names, watched) {
-			p.r.watch(kind, names, 1)
-			p.r.watch(kind, watched, -1)
-			watched = names
-		}
+		watched = p.r.rewatch(kind, watched, page.names)
 		if u, any := said.diff(page); any || time.Since(last) >= quiet {
 			text, err := json.Marshal(u)
 			if err != nil {

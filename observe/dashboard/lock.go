@@ -269,12 +269,15 @@ func (p *Page) memberOf(m lease.Member) memberView {
 	switch m.Mode {
 	case lease.ModeShared:
 		v.Text = "reader"
+		if m.Token == 0 {
+			v.Text = "wants to read"
+		}
 	case lease.ModeSlot:
 		v.Text = fmt.Sprintf("slot %d", m.Slot)
 	case lease.ModeCandidate:
-		v.Text = "candidate"
+		v.Text = "wants to lead"
 	default:
-		v.Text = "alone"
+		v.Text = "wants the lock alone"
 	}
 	if s := p.r.sessions[m.Session]; s != nil {
 		v.Holder = visible(s.holder)

@@ -397,9 +397,7 @@ const firstWait = 1500 * time.Millisecond
 // servePage writes a whole page. It is also the page of a browser that runs no script.
 func (p *Page) servePage(w http.ResponseWriter, r *http.Request, kind string) {
 	q := parseQuery(kind, r.URL.Query())
-	p.r.want(wants(kind)...)
-	p.r.watch(kind, p.namesOf(q), 1)
-	defer func() { p.r.watch(kind, p.namesOf(q), -1) }()
+	p.r.want(kind)
 	page, _ := p.awaitFirst(r, q)
 	heading := headings[kind]
 	if kind == kindLock {
@@ -467,15 +465,16 @@ func (p *Page) namesOf(q query) []string {
 	return nil
 }
 
-// wants returns what the reader has to read for a kind of page.
-func wants(kind string) []string { return []string{kind} }
-
 // awaitFirst renders a page. If the reader has nothing to show yet, it waits a moment.
 func (p *Page) awaitFirst(r *http.Request, q query) (*rendered, uint64) {
 	deadline := time.After(firstWait)
+	watched := p.namesOf(q)
+	p.r.watch(q.kind, watched, 1)
+	defer func() { p.r.watch(q.kind, watched, -1) }()
 	for {
 		_, changed := p.r.state()
 		page, round := p.render(q)
+		watched = p.r.rewatch(q.kind, watched, page.names)
 		if p.r.ready(q, page.names) {
 			return page, round
 		}
@@ -498,12 +497,12 @@ func (r *reader) ready(q query, names []string) bool {
 	const recent = 2 * lingering
 	switch q.kind {
 	case kindLocks:
-		return (time.Since(r.locks.listed) < recent || r.locks.problem != "") && known(&r.locks, names)
+		return (time.Since(r.locks.listed) < recent || r.locks.problem != "") && known(&r.locks, names) && r.knownSessions(names)
 	case kindCheckpoints:
 		return (time.Since(r.marks.listed) < recent || r.marks.problem != "") && known(&r.marks, names)
 	case kindLock:
 		e := r.locks.entries[q.name]
-		return e != nil && (time.Since(time.UnixMilli(e.read)) < recent || e.problem != "")
+		return e != nil && (time.Since(time.UnixMilli(e.read)) < recent || e.problem != "") && r.knownSessions(names)
 	case kindLogs:
 		return !slices.ContainsFunc(r.logs, func(s logState) bool { return s.read.IsZero() })
 	case kindPanels:
@@ -517,5 +516,13 @@ func known[T any](t *table[T], names []string) bool {
 	return !slices.ContainsFunc(names, func(name string) bool {
 		e := t.entries[name]
 		return e != nil && e.read == 0 && e.problem == ""
+	})
+}
+
+// knownSessions reports whether the sessions of these locks were read.
+func (r *reader) knownSessions(names []string) bool {
+	return !slices.ContainsFunc(names, func(name string) bool {
+		e := r.locks.entries[name]
+		return e != nil && slices.ContainsFunc(e.value.sessions(), func(id string) bool { return r.sessions[id] == nil })
 	})
 }

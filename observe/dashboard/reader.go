@@ -22,6 +22,7 @@ const (
 	readTimeout = 5 * time.Second  // of one read
 	retryEvery  = 10 * time.Second // between two reads of a key that cannot be read
 	listTimeout = 2 * time.Minute
+	soon        = 100 * time.Millisecond // between two rounds, at least
 	lingering   = 20 * time.Second // for which the reader goes on after the last page was closed
 	detailEvery = 5 * time.Second  // between two reads of a history, of a session or of a log
 	panelEvery  = 10 * time.Second
@@ -92,7 +93,7 @@ type reader struct {
 	published time.Time
 	round     uint64        // increases with each change of what follows
 	changed   chan struct{} // closed at the next increase
-	wake      chan struct{} // there is a first page
+	wake      chan struct{} // a page shows something new
 	wanted    map[string]time.Time
 	watched   map[string]map[string]int // names that pages show, by kind
 	locks     table[lock]
@@ -133,12 +134,18 @@ func newReader(p *Page, locks *lease.Client, checkpoints *checkpoint.RegisterSto
 }
 
 // want says that a page shows a kind of things. The reader goes on for a while.
-func (r *reader) want(kinds ...string) {
+func (r *reader) want(kind string) {
 	r.mu.Lock()
-	for _, kind := range kinds {
-		r.wanted[kind] = time.Now()
+	defer r.mu.Unlock()
+	first := !r.isWanted(kind)
+	r.wanted[kind] = time.Now()
+	if first {
+		r.hurry()
 	}
-	r.mu.Unlock()
+}
+
+// hurry begins the next round soon.
+func (r *reader) hurry() {
 	select {
 	case r.wake <- struct{}{}:
 	default:
@@ -160,6 +167,9 @@ func (r *reader) watch(kind string, names []string, n int) {
 		r.watched[kind] = counts
 	}
 	for _, name := range names {
+		if counts[name] == 0 {
+			r.hurry()
+		}
 		if counts[name] += n; counts[name] <= 0 {
 			delete(counts, name)
 			if kind == kindLock {
@@ -167,6 +177,16 @@ func (r *reader) watch(kind string, names []string, n int) {
 			}
 		}
 	}
+}
+
+// rewatch replaces the names that a page shows, and returns the new ones.
+func (r *reader) rewatch(kind string, old, names []string) []string {
+	if slices.Equal(old, names) {
+		return old
+	}
+	r.watch(kind, names, 1)
+	r.watch(kind, old, -1)
+	return names
 }
 
 // state returns the number of the last change, and a channel that is closed by the next one.
@@ -214,6 +234,12 @@ func (r *reader) run() {
 		select {
 		case <-r.ctx.Done():
 			return
+		case <-time.After(min(soon, r.p.o.Interval)):
+		}
+		select {
+		case <-r.ctx.Done():
+			return
+		case <-r.wake:
 		case <-time.After(time.Until(begun.Add(r.p.o.Interval))):
 		}
 	}

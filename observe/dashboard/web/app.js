@@ -49,6 +49,7 @@
     }
   };
 
+  let first = true; // the first update repeats what the page has
   const apply = (update) => keepFocus(() => {
     offset = update.now - Date.now();
     for (const [id, html] of Object.entries(update.set || {})) {
@@ -61,12 +62,13 @@
       const fresh = parse(html).firstElementChild;
       const old = byId(id);
       if (old) {
-        fresh.classList.add('changed');
+        if (!first) fresh.classList.add('changed');
         old.replaceWith(fresh);
       } else {
         rows.append(fresh);
       }
     }
+    first = false;
     if (update.order) {
       const keep = new Set(update.order);
       for (const row of [...rows.children]) if (!keep.has(row.id)) row.remove();
