@@ -128,6 +128,7 @@ require (
 	github.com/holdfast-go/holdfast/items v0.1.0
 	github.com/holdfast-go/holdfast/items/dynamotable v0.1.0
 	github.com/holdfast-go/holdfast/lease/trylock v0.1.0
+	github.com/holdfast-go/holdfast/observe v0.1.0
 	github.com/holdfast-go/holdfast/redis v0.1.0
 	github.com/holdfast-go/holdfast/store/sqlstore v0.1.0
 	github.com/jackc/pgx/v5 v5.12.0
