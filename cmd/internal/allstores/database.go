@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"time"
 
 	_ "modernc.org/sqlite" // the driver "sqlite"
 
@@ -15,11 +16,20 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/internal/stores"
 	"github.com/holdfast-go/holdfast/items/largeitem"
 	"github.com/holdfast-go/holdfast/items/sqltable"
+	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/sqlstore"
 )
 
 // sqlConnections is the largest number of connections that one command uses.
 const sqlConnections = 8
+
+// silenceLimit is how long a server may take for its first answer, if the URL does not say this by connect_timeout.
+const silenceLimit = 5 * time.Second
+
+// errSilent is the error of a connection on which a server has sent nothing.
+func errSilent(limit time.Duration, kind string) error {
+	return store.MarkNotApplied(fmt.Errorf("%w: the server accepted the connection, and did not answer within %v: it hangs, or it is not a server of %s", store.ErrUnavailable, limit, kind))
+}
 
 // database is what the URL of a database names.
 type database struct {
