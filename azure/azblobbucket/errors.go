@@ -59,7 +59,7 @@ func (b *Bucket) plain(text string) string {
 }
 
 var (
-	errTimeout = errors.New("no connection in time")
+	errTimeout = errors.New("no answer in time")
 	errSilent  = errors.New("the server accepted the connection, and did not answer in time")
 	errBlocks  = errors.New("the service no longer has the blocks of this upload")
 )
@@ -78,7 +78,7 @@ func (b *Bucket) request(ctx context.Context, timeout time.Duration, send func(c
 	limited = httptrace.WithClientTrace(limited, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { connected.Store(true) }})
 	var answer *http.Response
 	if err := send(once(limited, &answer)); err != nil {
-		if connected.Load() && errors.Is(err, context.DeadlineExceeded) {
+		if connected.Load() && ctx.Err() == nil && (errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)) {
 			err = errSilent
 		}
 		return answer, b.classify(ctx, err)

@@ -149,7 +149,7 @@ func (d *driver) explain(err error) error {
 		case codeWrongSequence:
 			return &engine.ConditionFailedError{}
 		case codeSequenceInProgress:
-			return failed(engine.ErrBusy, "another write of the key is in progress")
+			return engine.Busy(text + "; another write of the key is in progress")
 		case codeNoMessage:
 			return store.ErrNotFound
 		case codeNoStream:
@@ -167,11 +167,11 @@ func (d *driver) explain(err error) error {
 	}
 	switch {
 	case errors.Is(err, nats.ErrNoResponders) && d.calls.answered.Load():
-		return failed(engine.ErrBusy, "the bucket has no leader now")
+		return engine.Busy("the bucket has no leader now")
 	case errors.Is(err, nats.ErrNoResponders):
 		return failed(store.ErrMisconfigured, "turn JetStream on, and create the bucket with holdfast init")
 	case errors.Is(err, nats.ErrReconnectBufExceeded), errors.Is(err, nats.ErrConnectionReconnecting):
-		return fmt.Errorf("%w: the connection is lost", engine.ErrBusy) // nothing was sent
+		return engine.Busy("the connection is lost, and the server does not accept another") // nothing was sent
 	case errors.Is(err, nats.ErrMaxPayload):
 		return failed(store.ErrMisconfigured, "set max_payload of the server to 100000 bytes or more")
 	case errors.Is(err, nats.ErrConnectionClosed):

@@ -60,15 +60,6 @@ func dialer(o redis.UniversalOptions, connected *atomic.Bool) func(ctx context.C
 	}
 }
 
-// busyError is an [engine.ErrBusy] that does not say that the server is busy: it may have another reason.
-type busyError string
-
-func (e busyError) Error() string { return store.ErrUnavailable.Error() + ": " + string(e) }
-func (e busyError) Is(target error) bool {
-	return target == engine.ErrBusy || target == store.ErrUnavailable
-}
-func (e busyError) Outcome() store.Outcome { return store.NotApplied }
-
 // send sends one request, within the time for it. The client ignores the end of a context while it waits
 // for a reply, so send abandons the call then. key is the key of the register, or empty.
 func send[T any](ctx context.Context, d *driver, key string, request func(context.Context) (T, error)) (T, error) {
@@ -145,7 +136,7 @@ func (d *driver) explain(err error) error {
 			advice = "; " + advice
 		}
 		if kind == engine.ErrBusy {
-			return busyError(text + advice)
+			return engine.Busy(text + advice)
 		}
 		return fmt.Errorf("%w: %s%s", kind, text, advice)
 	}
@@ -180,7 +171,7 @@ func (d *driver) explain(err error) error {
 	case errors.As(err, &plain):
 		return misconfigured("the server does not use TLS on this port, or is not Redis: look at the URL")
 	case notSent && errors.Is(err, context.DeadlineExceeded):
-		return busyError(d.silent(d.o.Timeout))
+		return engine.Busy(d.silent(d.o.Timeout))
 	case notSent:
 		return failed(engine.ErrBusy, "")
 	case errors.Is(err, redis.ErrClosed):

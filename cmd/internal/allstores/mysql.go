@@ -201,7 +201,7 @@ func (c *boundedConn) greeted(ctx context.Context, limit time.Duration) error {
 	_, err := io.ReadFull(c.Conn, c.greeting)
 	switch {
 	case !stop() && ctx.Err() != nil:
-		return context.Cause(ctx)
+		return fmt.Errorf("the server accepted the connection, and did not answer: %w", context.Cause(ctx))
 	case within.Err() != nil:
 		return errSilent(limit, "MySQL")
 	case err != nil:

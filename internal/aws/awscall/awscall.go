@@ -240,7 +240,7 @@ func (c *Call) Fail(cause, sentinel error, outcome store.Outcome, format string,
 }
 
 // errTimeout is the cause of the end of a request that took too long.
-var errTimeout = errors.New("no connection in time")
+var errTimeout = errors.New("no answer in time")
 
 // errSilent is the text of such a request that had a connection.
 var errSilent = errors.New("the server accepted the connection, and did not answer in time")
