@@ -156,6 +156,7 @@ func (d *driver) explain(err error) error {
 	var alert tls.AlertError
 	var plain tls.RecordHeaderError
 	var not notConnected
+	var slow net.Error
 	notSent := errors.As(err, &not) || errors.Is(err, redis.ErrPoolTimeout)
 	// The sentinel says that nothing was done, but some of these errors can come after a request.
 	misconfigured := func(advice string) error {
@@ -170,8 +171,10 @@ func (d *driver) explain(err error) error {
 		return misconfigured("look at the parameters cacert, cert and key of the URL")
 	case errors.As(err, &plain):
 		return misconfigured("the server does not use TLS on this port, or is not Redis: look at the URL")
-	case notSent && errors.Is(err, context.DeadlineExceeded):
+	case errors.As(err, &slow) && slow.Timeout() && notSent:
 		return engine.Busy(d.silent(d.o.Timeout))
+	case errors.As(err, &slow) && slow.Timeout():
+		return fmt.Errorf("%w: %s", store.ErrUnavailable, d.silent(d.o.Timeout))
 	case notSent:
 		return failed(engine.ErrBusy, "")
 	case errors.Is(err, redis.ErrClosed):

@@ -14,6 +14,7 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/internal/exit"
 	"github.com/holdfast-go/holdfast/cmd/internal/printable"
 	"github.com/holdfast-go/holdfast/cmd/internal/stores"
+	"github.com/holdfast-go/holdfast/internal/storeurl"
 	"github.com/holdfast-go/holdfast/items/largeitem"
 	"github.com/holdfast-go/holdfast/items/sqltable"
 	"github.com/holdfast-go/holdfast/store"
@@ -90,6 +91,11 @@ func (connect databases) init(ctx context.Context, a *stores.Access, raw string)
 func (connect databases) at(u *url.URL, create bool, largest int) (*database, error) {
 	d := &database{opts: &sqlstore.Options{}, largest: largest}
 	query := u.Query()
+	for name, values := range query {
+		if len(values) > 1 {
+			return nil, exit.Usagef("the store's URL has the parameter %s twice", storeurl.Parameter(name, values))
+		}
+	}
 	take := func(name string) string {
 		value := query.Get(name)
 		query.Del(name)

@@ -86,7 +86,7 @@ func (d *database) postgres(u *url.URL, query url.Values, _ bool) error {
 		f.SetMaxBodyLen(d.largest)
 		return f
 	}
-	dial, limit := config.DialFunc, cmp.Or(config.ConnectTimeout, silenceLimit)
+	dial, limit := config.DialFunc, cmp.Or(config.ConnectTimeout/10*9, silenceLimit) // before pgx gives up
 	config.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
 		c, err := dial(ctx, network, address)
 		if err != nil {

@@ -262,15 +262,22 @@ func (a *access) storeOf(ctx context.Context, f *handleFile, path string) (strin
 	if !a.StoreChosen || !a.StoreGiven && !strings.HasPrefix(strings.ToLower(a.StoreURL), kind+":") {
 		return f.Store, nil
 	}
+	makes := a.Makes
+	a.Makes = stores.MakesNone
 	given, err := a.OpenURL(ctx, a.StoreURL)
-	if err != nil && a.StoreGiven {
+	a.Makes = makes
+	bare, _, _ := strings.Cut(f.Store, "?")
+	switch {
+	case err == nil:
+		_ = given.Close()
+	case !a.StoreGiven:
+		return f.Store, nil
+	case exit.Status(err) == exit.NotFound:
+		return "", exit.Usagef("handle %s belongs to the store %s: remove --store: %w", path, bare, err)
+	default:
 		return "", err
 	}
-	if err != nil {
-		return f.Store, nil
-	}
-	_ = given.Close()
-	switch bare, _, _ := strings.Cut(f.Store, "?"); {
+	switch {
 	case given.URL == bare || stores.Escaped(given.URL) == bare:
 		return given.Again, nil
 	case a.StoreGiven:
