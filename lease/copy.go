@@ -82,7 +82,7 @@ func (c *Client) CopyLock(ctx context.Context, from *Client, name string, o *Cop
 		return CopyResult{}, err
 	}
 	result := CopyResult{From: read.Version}
-	_, err = target.Change(ctx, base, func(s *cell.Seen) (*Record, error) {
+	_, err = target.Change(ctx, base, lockrec.Cause{Kind: lockrec.HistoryCopied}, func(s *cell.Seen) (*Record, error) {
 		if s.Rec != nil {
 			if err := freeIn(target, s.Rec); err != nil {
 				return nil, err

@@ -32,8 +32,8 @@ type SweepOptions struct {
 	OnLock func(name string, removed bool, err error)
 }
 
-// Sweep removes the records of locks that have been free for a long time, and returns their
-// number. It keeps these records:
+// Sweep removes the records of locks that have been free for a long time, with their histories, and returns
+// their number. It keeps these records:
 //
 //   - held and broken locks of any age
 //   - unreadable records; then the error of Sweep matches [store.ErrCorrupt]
@@ -104,6 +104,9 @@ func (c *Client) Sweep(ctx context.Context, o *SweepOptions) (int, error) {
 	for name, s := range found {
 		var err error
 		if !o.DryRun {
+			err = c.removeHistory(ctx, name, s.Rec)
+		}
+		if err == nil && !o.DryRun {
 			// Not if a client has used the lock since it was read.
 			err = c.space.Store.Delete(ctx, c.space.Set.KeyPrefix+"/"+name, s.Version)
 		}
@@ -111,6 +114,10 @@ func (c *Client) Sweep(ctx context.Context, o *SweepOptions) (int, error) {
 			removed++
 		}
 		o.tell(name, err == nil, err)
+		if errors.Is(err, store.ErrCorrupt) { // the history; the record stays, so that a later sweep finds both
+			unreadable = append(unreadable, err)
+			continue
+		}
 		if err != nil && !errors.Is(err, store.ErrConflict) {
 			return removed, fmt.Errorf("lock %q: %w", name, err)
 		}
@@ -119,6 +126,23 @@ func (c *Client) Sweep(ctx context.Context, o *SweepOptions) (int, error) {
 		unreadable = append(unreadable, c.collectSessions(ctx, o.OlderThan))
 	}
 	return removed, errors.Join(unreadable...)
+}
+
+// removeHistory removes the older part of the history of a lock that a sweep removes. The record still has
+// the history, so after an error a later sweep tries again.
+func (c *Client) removeHistory(ctx context.Context, name string, rec *Record) error {
+	of, err := c.space.Lock(name)
+	if err != nil || of.HistoryKey() == "" || !lockrec.HasHistory(rec) {
+		return err
+	}
+	_, v, err := c.space.Store.Get(ctx, of.HistoryKey())
+	if err == nil {
+		err = c.space.Store.Delete(ctx, of.HistoryKey(), v)
+	}
+	if errors.Is(err, store.ErrNotFound) {
+		return nil
+	}
+	return err
 }
 
 // collectSessions removes the records of sessions that have ended long ago. A lock that still names

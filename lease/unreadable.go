@@ -72,7 +72,9 @@ func (c *Client) BreakUnreadable(ctx context.Context, name string, keep func(ctx
 	if err := c.space.RaiseFloor(ctx, rec.Token); err != nil {
 		return Record{}, err
 	}
-	f := of.Over(&cell.Seen{Version: version}).Write(ctx, rec, c.space.Clock.SinceStart(), nil)
+	t := of.Over(&cell.Seen{Version: version})
+	t.Cause = &lockrec.Cause{Kind: lockrec.HistoryBroken, Reason: "the record could not be read"}
+	f := t.Write(ctx, rec, c.space.Clock.SinceStart(), nil)
 	switch {
 	case f.Try.Rec != nil:
 		return *f.Try.Rec, nil
