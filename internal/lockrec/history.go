@@ -62,8 +62,10 @@ const (
 	// them. With it, the record of a plain lock has at most 1 KiB.
 	maxPending = 512
 
-	// maxHistory is the size of the register with the entries before, in bytes.
+	// maxHistory is the size of the register with the entries before, in bytes. Its parts get new entries
+	// until they have maxPart.
 	maxHistory = 60 << 10
+	maxPart    = 64
 
 	// The largest sizes of the texts of an entry, as JSON.
 	maxHistoryName, maxHistoryReason = 64, 96
@@ -360,7 +362,7 @@ func (e *HistoryEntry) UnmarshalJSON(value []byte) error {
 	if err := json.Unmarshal(value, &all); err != nil {
 		return err
 	}
-	if len(all) > most || code == "" || at < 0 || at > maxSince*1000 {
+	if len(all) < 2 || len(all) > most || code == "" || at < 0 || at > maxSince*1000 {
 		return fmt.Errorf("an entry of the history is damaged: %.60q", value)
 	}
 	read.Kind, read.Time = HistoryKind(code), time.UnixMilli(at).UTC()
@@ -373,39 +375,31 @@ func (e *HistoryEntry) UnmarshalJSON(value []byte) error {
 	return nil
 }
 
-// historyRegister is the value of the second register.
+// historyRegister is the value of the second register. Its last part alone is decoded to add entries.
 type historyRegister struct {
-	Holdfast int        `json:"holdfast"`
-	Kind     string     `json:"kind"`
-	Name     string     `json:"name"`
-	Parts    []*history `json:"parts"`
+	Holdfast int               `json:"holdfast"`
+	Kind     string            `json:"kind"`
+	Name     string            `json:"name"`
+	Parts    []json.RawMessage `json:"parts"`
 }
 
 const historyKind = "history"
 
-func decodeHistoryRegister(name string, value []byte) ([]*history, error) {
+func decodeHistoryRegister(name string, value []byte) (r historyRegister, err error) {
 	if value == nil {
-		return nil, nil
+		return r, nil
 	}
-	var r historyRegister
-	err := json.Unmarshal(value, &r)
+	err = json.Unmarshal(value, &r)
 	switch {
 	case err == nil && r.Kind == historyKind && r.Holdfast > PlainFormat:
-		return nil, fmt.Errorf("%w: %w: history of lock %q: use a newer holdfast", store.ErrCorrupt, ErrNewerFormat, name)
+		err = fmt.Errorf("%w: use a newer holdfast", ErrNewerFormat)
 	case err == nil && (r.Kind != historyKind || r.Name != name || r.Holdfast != PlainFormat):
 		err = fmt.Errorf("the value is not a history of this lock: %.60q", value)
 	}
-	for _, part := range r.Parts {
-		if err == nil && part == nil {
-			err = errors.New("a part is null")
-		} else if err == nil {
-			err = part.check()
-		}
-	}
 	if err != nil {
-		return nil, fmt.Errorf("%w: history of lock %q: %w", store.ErrCorrupt, name, err)
+		return historyRegister{}, fmt.Errorf("%w: history of lock %q: %w", store.ErrCorrupt, name, err)
 	}
-	return r.Parts, nil
+	return r, nil
 }
 
 // merged returns parts with the entries of h that they do not have.
@@ -419,10 +413,14 @@ func merged(parts []*history, h *history) []*history {
 			continue
 		}
 		if h.first() <= p.Last+1 && p.agrees(h) {
-			if h.Last > p.Last {
-				more := h.Entries[p.Last+1-h.first():]
-				parts[i] = &history{From: p.From, Last: h.Last, Entries: slices.Concat(p.Entries, more)}
+			if h.Last <= p.Last {
+				return parts
 			}
+			more := h.Entries[p.Last+1-h.first():]
+			if len(p.Entries) >= maxPart {
+				return slices.Insert(parts, i+1, &history{From: p.From, Last: h.Last, Entries: more})
+			}
+			parts[i] = &history{From: p.From, Last: h.Last, Entries: slices.Concat(p.Entries, more)}
 			return parts
 		}
 		// Entries between the two are missing. Or the store was restored from a backup: then entries with
@@ -450,31 +448,48 @@ func MoveHistory(r *Record, old []byte) (value []byte, mark HistoryMark, err err
 	if err != nil || h == nil || len(h.Entries) == 0 {
 		return nil, mark, err
 	}
-	parts, err := decodeHistoryRegister(r.Name, old)
+	reg, err := decodeHistoryRegister(r.Name, old)
 	if errors.Is(err, ErrNewerFormat) {
 		return nil, mark, err
 	}
-	h.Tried, h.State = 0, 0
-	all := historyRegister{PlainFormat, historyKind, r.Name, merged(parts, h)}
-	for value, err = marshal(all); err == nil && len(value) > maxHistory; value, err = marshal(all) {
-		oldest := *all.Parts[0]
-		if oldest.drop(max(1, len(oldest.Entries)/16)); len(oldest.Entries) == 0 {
-			all.Parts = all.Parts[1:]
-		} else {
-			all.Parts[0] = &oldest
+	mark, h.Tried, h.State = HistoryMark{h.From, h.Last}, 0, 0
+	var last []*history
+	if n := len(reg.Parts); n > 0 {
+		if p, err := decodeHistory(reg.Parts[n-1]); err == nil {
+			last = append(last, p)
 		}
+		reg.Parts = reg.Parts[:n-1]
+	}
+	for _, p := range merged(last, h) {
+		part, err := marshal(p)
+		if err != nil {
+			return nil, mark, err
+		}
+		reg.Parts = append(reg.Parts, part)
+	}
+	reg.Holdfast, reg.Kind, reg.Name = PlainFormat, historyKind, r.Name
+	for value, err = marshal(reg); err == nil && len(value) > maxHistory; value, err = marshal(reg) {
+		reg.Parts = reg.Parts[1:]
 	}
 	if bytes.Equal(value, old) {
 		value = nil
 	}
-	return value, HistoryMark{h.From, h.Last}, err
+	return value, mark, err
 }
 
 // HistoryOf returns the history in the record r and in the value of the second register; both may be nil.
 // After an error it returns what could be read. The register must be read after the record: otherwise
 // entries that are moved between the two reads seem to be missing.
 func HistoryOf(name string, r *Record, register []byte) (all []HistoryEntry, err error) {
-	parts, err := decodeHistoryRegister(name, register)
+	reg, err := decodeHistoryRegister(name, register)
+	var parts []*history
+	for _, part := range reg.Parts {
+		if p, damaged := decodeHistory(part); damaged == nil {
+			parts = append(parts, p)
+		} else {
+			err = fmt.Errorf("%w: history of lock %q: %w", store.ErrCorrupt, name, damaged)
+		}
+	}
 	h, damaged := pending(r)
 	before := HistoryMark{}
 	for _, p := range merged(parts, h) {
