@@ -14,8 +14,9 @@ import (
 // .holdfast.
 const historyDir = ".holdfast/history/"
 
-// maxMoves bounds the moves of entries of one client at the same time. A client that is busy makes none: the
-// entries stay in the record, and the next move takes them.
+// maxMoves bounds the moves of entries of one client at the same time. There is one move for a lock: a later
+// one must not be faster. A client that is busy makes none: the entries stay in the record, and the next move
+// takes them.
 const maxMoves = 16
 
 // moves are the moves of entries from records to their registers. A move is in a goroutine of its own: no
@@ -23,7 +24,7 @@ const maxMoves = 16
 type moves struct {
 	mu     sync.Mutex
 	closed bool
-	n      int
+	now    map[string]bool              // keys of locks with a move in flight
 	done   Recents[lockrec.HistoryMark] // by the keys of locks
 	all    sync.WaitGroup
 	life   context.Context // of the requests; nil if the client keeps no history
@@ -60,15 +61,15 @@ func (c *Cell) MoveHistory(rec *lockrec.Record) {
 	s, m, key, lock := c.Space, &c.Space.moves, c.HistoryKey(), c.Key
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.closed || m.n >= maxMoves || key == "" {
+	if m.closed || m.life == nil || len(m.now) >= maxMoves || m.now[lock] || key == "" {
 		return
 	}
-	m.n++
+	m.now[lock] = true
 	m.all.Go(func() {
 		mark, err := s.moveHistory(m.life, key, rec)
 		m.mu.Lock()
 		defer m.mu.Unlock()
-		if m.n--; err == nil {
+		if delete(m.now, lock); err == nil {
 			m.done.Put(lock, mark)
 		}
 	})
@@ -91,7 +92,7 @@ func (c *Space) FinishMoves(ctx context.Context) {
 	m := &c.moves
 	m.mu.Lock()
 	m.closed = true
-	idle := m.n == 0
+	idle := len(m.now) == 0
 	m.mu.Unlock()
 	if idle {
 		return

@@ -64,6 +64,7 @@ func NewSpace(life context.Context, st store.Store, set *Settings, events event.
 		s.Presence = boundPresence{presence, s}
 	}
 	if set.History {
+		s.moves.now = map[string]bool{}
 		s.moves.life, s.moves.end = context.WithCancel(Outlive(context.Background()))
 	}
 	s.waker, _ = store.As[store.Waker](st)
