@@ -70,8 +70,7 @@ const (
 //
 // The write that changes the lock also adds the entries to the record. So an entry exists exactly if its
 // change was applied, and the order of the entries is the order of the changes. The record has room for a
-// few entries. Clients with Options.History move them to a register of the history, beside the requests of
-// leases. This register keeps the newest 60 KiB, more than 500 grants. If the moves fail, or if only
+// few entries. Clients with Options.History move them to a register of the history, in the background. This register keeps the newest 60 KiB, more than 500 grants. If the moves fail, or if only
 // clients without Options.History use the lock, the oldest entries of the record are dropped.
 // HistoryEntry.Missing counts them. If the record has no room left, its entries are dropped first.
 //

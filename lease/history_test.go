@@ -345,8 +345,8 @@ func (l *historyLedger) as(e lease.HistoryEntry) string {
 	return string(e.Kind)
 }
 
-// check compares the history with the ledger: each entry that is told is the one of the ledger with that
-// number, and each number is told once or counted as missing. The caller holds l.mu.
+// check compares the history with the ledger: each entry of the history is the one of the ledger with
+// that number, and each number is in the history once or counted as missing. The caller holds l.mu.
 func (l *historyLedger) check(t *testing.T, all []lease.HistoryEntry) (told, missing int) {
 	t.Helper()
 	if len(l.entries) == 0 {

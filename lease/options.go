@@ -128,8 +128,8 @@ type Options struct {
 	KeyPrefix string
 
 	// With History the client keeps a history of the locks that it takes; see [Client.History]. That
-	// costs at most one request more for each grant on average, beside the requests of leases. Clients
-	// without History write entries only for locks that have a history already.
+	// costs at most one request more for each grant, and no lease waits for this request. Clients without
+	// History write entries only for locks that have a history already.
 	History bool
 
 	// Cache stores for later processes what this client has read of locks. Default: none.

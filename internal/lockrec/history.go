@@ -59,7 +59,7 @@ type HistoryEntry struct {
 
 const (
 	// maxPending is the size of the entries in a record, in bytes. From half of that on, a client moves
-	// them. With it, the record of a plain lock has at most 1 KiB.
+	// them. With it, the record of a plain lock usually has less than 1 KiB.
 	maxPending = 512
 
 	// maxHistory is the size of the register with the entries before, in bytes. Its parts get new entries

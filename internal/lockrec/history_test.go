@@ -76,7 +76,7 @@ func (h *historian) read() []lockrec.HistoryEntry {
 	return all
 }
 
-// told returns the entries in short.
+// lines returns the entries in short.
 func told(all []lockrec.HistoryEntry) (lines []string) {
 	for _, e := range all {
 		line := fmt.Sprintf("%s %d %s", e.Kind, e.Token, e.Holder)
@@ -189,7 +189,7 @@ func TestHistoryTellsMembers(t *testing.T) {
 	})
 }
 
-// TestHistoryIsMoved: what the client moves leaves the record, and the reader tells every entry once.
+// TestHistoryIsMoved: what the client moves leaves the record, and the reader returns every entry once.
 func TestHistoryIsMoved(t *testing.T) {
 	h := newHistorian(t)
 	moves, grants := 0, 0
@@ -231,7 +231,7 @@ func TestHistoryIsMoved(t *testing.T) {
 	}
 }
 
-// TestHistoryGaps: entries that nobody moved are missing, and their number is exact.
+// TestHistoryGaps: entries that no client moved are missing, and their number is exact.
 func TestHistoryGaps(t *testing.T) {
 	h := newHistorian(t)
 	for range 4 {
@@ -274,7 +274,7 @@ func TestHistoryGaps(t *testing.T) {
 	}
 }
 
-// TestHistoryOfARestoredStore: after a restore the same numbers stand for other entries. Both are told.
+// TestHistoryOfARestoredStore: after a restore the same numbers stand for other entries. The reader returns both.
 func TestHistoryOfARestoredStore(t *testing.T) {
 	h := newHistorian(t)
 	h.grant("ada", lockrec.Cause{})
@@ -295,8 +295,8 @@ func TestHistoryOfARestoredStore(t *testing.T) {
 	}
 }
 
-// TestHistoryBesideOldPrograms: a program that knows no history keeps the field, and the next write tells
-// that it has changed the lock.
+// TestHistoryBesideOldPrograms: a program that knows no history keeps the field, and the next write adds
+// an entry about its change.
 func TestHistoryBesideOldPrograms(t *testing.T) {
 	h := newHistorian(t)
 	h.grant("ada", lockrec.Cause{})

@@ -96,7 +96,7 @@ func caseHistory(e *env) {
 		// On a slow store, a try that was given up may have made another grant.
 		told := fmt.Sprint(entry.Kind, " ", entry.Token, " ", entry.Holder)
 		if next := slices.Index(want, told); next >= 0 && next < at {
-			e.errorf("the history tells %q too late or twice: %+v", told, all)
+			e.errorf("the history has %q too late or twice: %+v", told, all)
 		} else if next >= 0 {
 			at = next + 1
 		}

@@ -45,7 +45,7 @@ func (f *Flags) Add(flags *pflag.FlagSet) {
 	flags.DurationVar(&f.Grace, "grace", 0, "time in which the work must stop after a loss (default: TTL/4, at most 5s); a negative value means no time")
 	f.AddClockDrift(flags)
 	flags.StringVar(&f.Holder, "holder", "", "name of the holder in ls and show (default: user, host and process)")
-	flags.BoolVar(&f.History, "history", false, "keep a history of the lock; see holdfast help history")
+	flags.BoolVar(&f.History, "history", false, "keep a history, which \"holdfast history\" prints")
 }
 
 // AddClockDrift adds the flag of the commands that judge how long a lock is not renewed, or take it.

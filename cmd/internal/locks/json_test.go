@@ -23,7 +23,7 @@ func TestJSON(t *testing.T) {
 	jsontest.Golden(t, map[string]any{
 		"history": viewOfEntry("jobs/nightly", lease.HistoryEntry{Seq: 1795485601000004, Time: at, Kind: lease.HistoryTakenOver, Token: 7, Holder: "ada", By: "bob", Reason: "why", Slot: 2, Missing: 3}, "file:/x"),
 		"gap":     viewOfEntry("jobs/nightly", lease.HistoryEntry{Seq: 9, Kind: lease.HistoryUnrecorded, Missing: 3}, "file:/x"),
-		"watch": watchLine{Time: at, LockView: lock},
+		"watch":   watchLine{Time: at, LockView: lock},
 		"asked": viewOfStatus(lease.YieldStatus{
 			YieldRequest: lease.YieldRequest{Grant: "G", By: "bob", Reason: "why", At: at, Acknowledged: true, RefusalReason: "no"},
 			Name:         "jobs/nightly", Token: 7, Holder: "ada", GrantEnded: true, Current: lease.Record{State: lease.Held, Holder: "eve"},
