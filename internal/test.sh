@@ -89,7 +89,7 @@ unraced+='|TestSimulationNotices|TestShortWaitsReturnToAQueueThatWasSlow'
 unraced+='|TestOneSlowKeyAmongMany|TestWaitersShareReadsOfASession|TestAcceptedOptionsLoseNothing|TestSteadyLatency|TestFrozenStoreCostsFewGoroutines|TestBatchPollTakeover'
 unraced+='|TestNoLeaseIsLost|TestWithoutBackOff'
 unraced+='|TestBatchPollRequests|TestBatchPollHandOver|TestBatchPollOddListings|TestAllBeforeAWaiterLeave'
-unraced+='|TestWakeUps|TestRequestToSeveralEndsWithThem|TestSlowWritesLoseNoLease|TestTableOfEachShape|TestSweepOnAWS|TestStoreInOrder|TestEveryCallFaulty|TestSweepDuringWrites|TestSweepResumed'
+unraced+='|TestWakeUps|TestRequestToSeveralEndsWithThem|TestSlowWritesLoseNoLease|TestRegisterHistories|TestTableOfEachShape|TestSweepOnAWS|TestStoreInOrder|TestEveryCallFaulty|TestSweepDuringWrites|TestSweepResumed'
 unraced+='|TestSQLiteLargeRow|TestPolicies|TestStatusUsage|TestNamesWhatIsInIt|TestSweepRate|TestSweepMemory|TestBatchPollThatIsWrong|TestRequestsOfWa(iters|tchers)'
 # These have no goroutines but those of package testing: readers of the repository, and pure rules.
 plain=(. ./internal/lockrec ./internal/mutanttest)
@@ -103,7 +103,7 @@ again='TestSimulation|TestSimulationOfCrowds|TestOneFaultInEachOrderOfCalls|Test
 started='TestScript|TestStatuses|TestMessagesOfServers|TestTwoKindsOnOnePrefix|TestDatabaseOfOthers|TestDatabaseNamesArePrintedEscaped'
 started+='|TestRowsOfOtherPrograms|TestTextOfOthersIsPrintedEscaped|TestListingsWithDamage|TestOneFaultIsOneStory|TestDocumentedLines'
 started+='|TestDoctorShowsItsSteps|TestMeasurementsLeaveNothing|TestTwoUsersAndRoot|TestCompletionsOfNames|TestCopyStoreOfBuckets|TestGC'
-started+='|TestQuickstart|TestS3|TestReservations|TestOtherKindOfStoreOnS3|TestOtherKindBehindManyObjects'
+started+='|TestQuickstart|TestS3|TestReservations|TestOtherKindOfStoreOnS3|TestOtherKindBehindManyObjects|TestObjectsAmongLocks|TestNoRuleWhereVersionsAreTheState|TestDynamoDB'
 started+='|TestHandOver|TestNoLibraries|TestStartUpSystemCalls|TestSlowStartOfTheCommand|TestStartUpPackages'
 # with TESTS prints the packages with these tests, but for the models and the plain ones.
 with() {
