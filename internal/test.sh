@@ -7,13 +7,13 @@ cd "$(dirname "$0")/.."
 
 # Programs of the system that tests need: file systems to cut the power of, a tracer to make
 # system calls fail, Java for DynamoDB Local, setlock to compare with, shells that read
-# completions, the program that checks a unit of systemd, the servers MariaDB, Redis and etcd, and
-# pip for the generator of the site.
+# completions, the program that checks a unit of systemd, the servers MariaDB, Redis, etcd and
+# Prometheus, and pip for the generator of the site.
 declare -A package=(
   [strace]=strace [mkfs.ext4]=e2fsprogs [mkfs.xfs]=xfsprogs [losetup]=mount
   [java]=default-jre-headless [npm]=npm [node]=nodejs [setlock]=daemontools [zsh]=zsh [fish]=fish
   [systemd-analyze]=systemd [etcd]=etcd-server [etcdctl]=etcd-client [mariadbd]=mariadb-server
-  [redis-server]=redis-server [redis-cli]=redis-tools
+  [redis-server]=redis-server [redis-cli]=redis-tools [promtool]=prometheus [prometheus]=prometheus
 )
 missing=()
 # PostgreSQL's own programs lie where no PATH finds them.
@@ -157,11 +157,11 @@ finish without-race "$without_race" "go test without the race detector" || faile
 finish lint "$lint" "internal/lint.sh" || failed=1
 # Where a server cannot be had, the tests that need it say so.
 await "$servers" || cat "$work/servers"
-mapfile -t integration < <(go list ./proof/integration/... | grep -vE '/(hostile|azure|etcd|gcs|leaselocks|nats|redis)$')
+mapfile -t integration < <(go list ./proof/integration/... | grep -vE '/(hostile|azure|etcd|gcs|kubernetes|leaselocks|nats|redis)$')
 echo "== go test against real servers"
 go test "${race[@]}" -vet=off -timeout 25m "$@" -skip TestVersioned "${integration[@]}" || failed=1
 echo "== go test of stores with packages of their own"
-go test "${race[@]}" -vet=off -p 2 -timeout 25m "$@" ./proof/integration/{azure,etcd,gcs,leaselocks,nats,redis} || failed=1
+go test "${race[@]}" -vet=off -p 2 -timeout 25m "$@" ./proof/integration/{azure,etcd,gcs,kubernetes,leaselocks,nats,redis} || failed=1
 
 # The tests of buckets with versions mostly wait, for writes to settle, and take a write
 # that lasts two seconds for one of unknown outcome, which fails them. So they do not run beside those

@@ -143,9 +143,13 @@ replace github.com/holdfast-go/holdfast/internal/aws => ../../internal/aws
 
 replace github.com/holdfast-go/holdfast/internal/drivers => ../../internal/drivers
 
+replace github.com/holdfast-go/holdfast/kubernetes => ../../kubernetes
+
 replace github.com/holdfast-go/holdfast/object => ../../object
 
 replace github.com/holdfast-go/holdfast/proof/integration => ../integration
+
+replace github.com/holdfast-go/holdfast/observe => ../../observe
 
 replace github.com/holdfast-go/holdfast/redis => ../../redis
 
