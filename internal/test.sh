@@ -89,7 +89,7 @@ unraced+='|TestSimulationNotices|TestShortWaitsReturnToAQueueThatWasSlow'
 unraced+='|TestOneSlowKeyAmongMany|TestWaitersShareReadsOfASession|TestAcceptedOptionsLoseNothing|TestSteadyLatency|TestFrozenStoreCostsFewGoroutines|TestBatchPollTakeover'
 unraced+='|TestNoLeaseIsLost|TestWithoutBackOff'
 unraced+='|TestBatchPollRequests|TestBatchPollHandOver|TestBatchPollOddListings|TestAllBeforeAWaiterLeave'
-unraced+='|TestTableOfEachShape|TestSweepOnAWS|TestStoreInOrder|TestEveryCallFaulty|TestSweepDuringWrites|TestSweepResumed'
+unraced+='|TestWakeUps|TestRequestToSeveralEndsWithThem|TestSlowWritesLoseNoLease|TestRegisterHistories|TestTableOfEachShape|TestSweepOnAWS|TestStoreInOrder|TestEveryCallFaulty|TestSweepDuringWrites|TestSweepResumed'
 unraced+='|TestSQLiteLargeRow|TestPolicies|TestStatusUsage|TestNamesWhatIsInIt|TestSweepRate|TestSweepMemory|TestBatchPollThatIsWrong|TestRequestsOfWa(iters|tchers)'
 # These have no goroutines but those of package testing: readers of the repository, and pure rules.
 plain=(. ./internal/lockrec ./internal/mutanttest)
@@ -103,7 +103,7 @@ again='TestSimulation|TestSimulationOfCrowds|TestOneFaultInEachOrderOfCalls|Test
 started='TestScript|TestStatuses|TestMessagesOfServers|TestTwoKindsOnOnePrefix|TestDatabaseOfOthers|TestDatabaseNamesArePrintedEscaped'
 started+='|TestRowsOfOtherPrograms|TestTextOfOthersIsPrintedEscaped|TestListingsWithDamage|TestOneFaultIsOneStory|TestDocumentedLines'
 started+='|TestDoctorShowsItsSteps|TestMeasurementsLeaveNothing|TestTwoUsersAndRoot|TestCompletionsOfNames|TestCopyStoreOfBuckets|TestGC'
-started+='|TestQuickstart|TestS3|TestReservations|TestOtherKindOfStoreOnS3|TestOtherKindBehindManyObjects'
+started+='|TestQuickstart|TestS3|TestReservations|TestOtherKindOfStoreOnS3|TestOtherKindBehindManyObjects|TestObjectsAmongLocks|TestNoRuleWhereVersionsAreTheState|TestDynamoDB'
 started+='|TestHandOver|TestNoLibraries|TestStartUpSystemCalls|TestSlowStartOfTheCommand|TestStartUpPackages'
 # with TESTS prints the packages with these tests, but for the models and the plain ones.
 with() {
@@ -119,18 +119,20 @@ skipped=$unraced'|'$started
 if [ -n "${HOLDFAST_TORTURE:-}" ]; then skipped=$unraced; fi
 
 without_race() {
-  go test -vet=off -p 4 -parallel 4 -timeout 25m -run "^($unraced|$again)\$" "$@" "${rest[@]}"
-  go test -vet=off -timeout 25m "$@" "${models[@]}"
+  local status=0
+  go test -vet=off -p 4 -parallel 4 -timeout 25m -run "^($unraced|$again)\$" "$@" "${rest[@]}" || status=1
+  go test -vet=off -timeout 25m "$@" "${models[@]}" || status=1
   # The mutants of a package are checked if -run names them.
-  go test -vet=off -timeout 25m -run '.|Mutants' "$@" "${plain[@]}"
+  go test -vet=off -timeout 25m -run '.|Mutants' "$@" "${plain[@]}" || status=1
+  return "$status"
 }
-starting() { go test -vet=off -p 2 -timeout 25m -run "^($started)\$" "$@" "${starting[@]}"; }
+start_programs() { go test -vet=off -p 2 -timeout 25m -run "^($started)\$" "$@" "${starting[@]}"; }
 
 # What runs without the race detector computes, in virtual time. Its output comes when all have ended.
 idly "$work/without-race" without_race "$@"
 without_race=$!
-beside "$work/starting" starting "$@"
-starting=$!
+beside "$work/programs" start_programs "$@"
+programs=$!
 
 # Many packages wait rather than compute, so that more of them run than there are cores.
 # internal/lint.sh vets them.
@@ -152,7 +154,7 @@ finish() {
   cat "$work/$1"
   return "$status"
 }
-finish starting "$starting" "go test of programs" || failed=1
+finish programs "$programs" "go test of programs" || failed=1
 finish without-race "$without_race" "go test without the race detector" || failed=1
 finish lint "$lint" "internal/lint.sh" || failed=1
 # Where a server cannot be had, the tests that need it say so.
