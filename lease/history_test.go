@@ -433,17 +433,17 @@ func histories(t *testing.T, l *historyLedger, st store.Store, random *rand.Rand
 func oneProcess(t *testing.T, st store.Store, random *rand.Rand, name string) {
 	w := newWire(st)
 	var mu sync.Mutex
-	dead, worse := false, random.IntN(3)
+	dead, worse, network := false, random.IntN(3), rand.New(rand.NewPCG(random.Uint64(), 1))
 	w.set(func(op *store.Op) fault {
 		mu.Lock()
 		defer mu.Unlock()
 		switch {
 		case dead:
 			return drop
-		case op.Kind == store.OpWatch || random.IntN(10) >= worse:
+		case op.Kind == store.OpWatch || network.IntN(10) >= worse:
 			return pass
 		}
-		return []fault{drop, lose, fail, repeat}[random.IntN(4)]
+		return []fault{drop, lose, fail, repeat}[network.IntN(4)]
 	})
 	c, err := lease.New(w, &lease.Options{TTL: 10 * time.Second, Holder: name, History: random.IntN(4) > 0})
 	if err != nil {

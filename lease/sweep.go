@@ -103,12 +103,11 @@ func (c *Client) Sweep(ctx context.Context, o *SweepOptions) (int, error) {
 	removed := 0
 	for name, s := range found {
 		var err error
-		if !o.DryRun {
-			err = c.removeHistory(ctx, name, s.Rec)
-		}
-		if err == nil && !o.DryRun {
+		if key := c.space.Set.KeyPrefix + "/" + name; !o.DryRun {
 			// Not if a client has used the lock since it was read.
-			err = c.space.Store.Delete(ctx, c.space.Set.KeyPrefix+"/"+name, s.Version)
+			if err = c.space.RemoveHistory(ctx, key, s.Rec); err == nil {
+				err = c.space.Store.Delete(ctx, key, s.Version)
+			}
 		}
 		if err == nil {
 			removed++
@@ -126,23 +125,6 @@ func (c *Client) Sweep(ctx context.Context, o *SweepOptions) (int, error) {
 		unreadable = append(unreadable, c.collectSessions(ctx, o.OlderThan))
 	}
 	return removed, errors.Join(unreadable...)
-}
-
-// removeHistory removes the older part of the history of a lock that a sweep removes. The record still has
-// the history, so after an error a later sweep tries again.
-func (c *Client) removeHistory(ctx context.Context, name string, rec *Record) error {
-	of, err := c.space.Lock(name)
-	if err != nil || of.HistoryKey() == "" || !lockrec.HasHistory(rec) {
-		return err
-	}
-	_, v, err := c.space.Store.Get(ctx, of.HistoryKey())
-	if err == nil {
-		err = c.space.Store.Delete(ctx, of.HistoryKey(), v)
-	}
-	if errors.Is(err, store.ErrNotFound) {
-		return nil
-	}
-	return err
 }
 
 // collectSessions removes the records of sessions that have ended long ago. A lock that still names
