@@ -16,6 +16,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/lease"
 	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/memstore"
 )
 
 // historyKey is where the older part of the history of the lock "job" is.
@@ -207,6 +208,31 @@ func TestHistoryDelaysNoLease(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestHistoryOfACopy: a copied lock has a history of its own, which begins with the copy.
+func TestHistoryOfACopy(t *testing.T) {
+	bubble(t, func(t *testing.T, st store.Store) {
+		from := client(t, st, &lease.Options{History: true, Holder: "ada"})
+		mustRelease(t, mustTry(t, from, "job"))
+		to := client(t, memstore.New(), &lease.Options{Holder: "eve"})
+		for _, changed := range []bool{true, false} {
+			r, err := to.CopyLock(t.Context(), from, "job", nil)
+			if err != nil || r.Changed != changed {
+				t.Fatalf("the copy: %+v, %v", r, err)
+			}
+		}
+		mustRelease(t, mustTry(t, to, "job"))
+		all, err := to.History(t.Context(), "job")
+		must(t, err)
+		var got []string
+		for _, e := range all {
+			got = append(got, fmt.Sprint(e.Kind, e.Holder, e.By, e.Missing))
+		}
+		if want := []string{"begun0", "copiedeve0", "grantedeve0", "releasedeve0"}; !slices.Equal(got, want) {
+			t.Errorf("the history is %q, want %q", got, want)
+		}
+	})
 }
 
 // TestHistoryAndSweep: a sweep removes the history with its lock.

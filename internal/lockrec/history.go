@@ -70,9 +70,6 @@ const (
 	// The largest sizes of the texts of an entry, as JSON.
 	maxHistoryName, maxHistoryReason = 64, 96
 
-	// maxHistoryField is more than this version writes into a record. A larger field is damaged.
-	maxHistoryField = 4096
-
 	// maxNumber bounds the numbers in a history, so that none of them overflows.
 	maxNumber = 1 << 60
 )
@@ -123,9 +120,6 @@ func pending(r *Record) (*history, error) {
 		return nil, nil
 	}
 	h, err := decodeHistory(r.history)
-	if err == nil && len(r.history) > maxHistoryField {
-		err = fmt.Errorf("the history in the record has %d bytes", len(r.history))
-	}
 	if err != nil {
 		return nil, fmt.Errorf("%w: the history in the record of lock %q: %w", store.ErrCorrupt, r.Name, err)
 	}
@@ -139,10 +133,7 @@ func pending(r *Record) (*history, error) {
 // at most one request for each grant.
 func Chronicle(next, base *Record, n HistoryNote) (move bool) {
 	copied := next.history // by [Copied], if base has none
-	next.history = nil
-	if base != nil {
-		next.history = base.history
-	}
+	next.history = cmp.Or(base, &Record{}).history
 	if next.Kind == KindSession || !n.Keep && next.history == nil && copied == nil {
 		return false
 	}
