@@ -122,11 +122,11 @@ failed=0
 await "$without_race" || failed=1
 echo "== go test without the race detector"
 cat "$work/without-race"
-mapfile -t integration < <(go list ./proof/integration/... | grep -vE '/(hostile|azure|etcd|gcs|leaselocks|nats|redis)$')
+mapfile -t integration < <(go list ./proof/integration/... | grep -vE '/(hostile|azure|etcd|gcs|kubernetes|leaselocks|nats|redis)$')
 echo "== go test against real servers"
 go test "${race[@]}" -vet=off -timeout 25m "$@" -skip TestVersioned "${integration[@]}" || failed=1
 echo "== go test of stores with packages of their own"
-go test "${race[@]}" -vet=off -p 2 -timeout 25m "$@" ./proof/integration/{azure,etcd,gcs,leaselocks,nats,redis} || failed=1
+go test "${race[@]}" -vet=off -p 2 -timeout 25m "$@" ./proof/integration/{azure,etcd,gcs,kubernetes,leaselocks,nats,redis} || failed=1
 
 # The tests of buckets with versions mostly wait, for writes to settle, and take a write
 # that lasts two seconds for one of unknown outcome, which fails them. So they do not run beside those

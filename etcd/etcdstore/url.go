@@ -15,9 +15,9 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
 
-	"github.com/holdfast-go/holdfast/internal/secrettext"
-	"github.com/holdfast-go/holdfast/internal/storeurl"
-	"github.com/holdfast-go/holdfast/internal/tlsurl"
+	"github.com/holdfast-go/holdfast/internal/drivers/secrettext"
+	"github.com/holdfast-go/holdfast/internal/drivers/storeurl"
+	"github.com/holdfast-go/holdfast/internal/drivers/tlsurl"
 	"github.com/holdfast-go/holdfast/store"
 )
 

@@ -13,9 +13,9 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/holdfast-go/holdfast/internal/backoff"
-	"github.com/holdfast-go/holdfast/internal/secrettext"
-	"github.com/holdfast-go/holdfast/internal/storeurl"
-	"github.com/holdfast-go/holdfast/internal/tlsurl"
+	"github.com/holdfast-go/holdfast/internal/drivers/secrettext"
+	"github.com/holdfast-go/holdfast/internal/drivers/storeurl"
+	"github.com/holdfast-go/holdfast/internal/drivers/tlsurl"
 	"github.com/holdfast-go/holdfast/store"
 )
 

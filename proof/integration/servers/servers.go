@@ -127,7 +127,8 @@ func Prepare(ctx context.Context) error {
 	_, errD := dynamoDir(ctx)
 	_, errA := azuriteDir(ctx)
 	_, errN := goBinary(ctx, natsPackage, natsVersion, "nats-server")
-	return errors.Join(errV, errM, errG, errD, errA, errN)
+	_, errK := kubeAPIServer(ctx)
+	return errors.Join(errV, errM, errG, errD, errA, errN, errK)
 }
 
 // shared is a server that is started once.
