@@ -96,7 +96,7 @@ type canvas struct {
 	resized <-chan os.Signal // the terminal has another size
 }
 
-// timeline draws the locks below a prefix: what happens until a signal comes, or what their history tells.
+// timeline draws the locks below a prefix: what happens until a signal comes, or their history.
 func (a *access) timeline(ctx context.Context, f *leases.Flags, prefix string, poll time.Duration, o *timelineOptions) (err error) {
 	c := &canvas{since: o.since, began: time.Now(), notes: map[string]string{}}
 	if screen, ok := a.Screen(); ok {

@@ -106,7 +106,7 @@ func TestTimeline(t *testing.T) {
 	})
 }
 
-// With --from-history, watch draws what each lock's history tells, and names the locks whose history it cannot read.
+// With --from-history, watch draws the history of each lock, and names the locks whose history it cannot read.
 func TestTimelineOfHistory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client, err := lease.New(&memstore.Store{}, nil)
