@@ -199,7 +199,7 @@ func TestManyLocks(t *testing.T) {
 		}
 	}
 	svg = busy.SVG(picture.SVGOptions{From: start, To: second(60)})
-	if wellFormed(t, svg); len(svg) > 3<<20 || !bytes.Contains(svg, []byte("not shown: 5000 more grants")) {
+	if len(svg) > 3<<20 || !bytes.Contains(svg, []byte("not shown: 5000 more grants")) {
 		t.Errorf("%d bytes", len(svg))
 	}
 	// One lock with many holders.

@@ -52,13 +52,13 @@ func TestTimeline(t *testing.T) {
 		c := &canvas{since: 10 * time.Minute, began: time.Now(), notes: map[string]string{}, file: file, title: "title"}
 		a := &access{}
 		ctx, stop := context.WithCancel(t.Context())
+		if _, err := dead.TryAcquire(ctx, "job", nil); err != nil {
+			t.Fatal(err)
+		}
 		ended := make(chan error)
 		go func() { ended <- a.live(ctx, watcher, "", time.Second, c) }()
 		time.Sleep(time.Second)
 
-		if _, err := dead.TryAcquire(ctx, "job", nil); err != nil {
-			t.Fatal(err)
-		}
 		guard, err := bob.Acquire(ctx, "job", nil)
 		if err != nil {
 			t.Fatal(err)
