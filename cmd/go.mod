@@ -6,7 +6,10 @@ require (
 	github.com/holdfast-go/holdfast v0.1.0
 	github.com/holdfast-go/holdfast/azure v0.1.0
 	github.com/holdfast-go/holdfast/gcp v0.1.0
+	github.com/holdfast-go/holdfast/internal/drivers v0.1.0
+	github.com/holdfast-go/holdfast/kubernetes v0.1.0
 	github.com/holdfast-go/holdfast/object v0.1.0
+	github.com/holdfast-go/holdfast/observe v0.1.0
 	github.com/holdfast-go/holdfast/redis v0.1.0
 	github.com/redis/go-redis/v9 v9.22.0
 	github.com/spf13/cobra v1.10.2
