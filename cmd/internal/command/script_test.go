@@ -18,6 +18,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/cmd/internal/allstores"
 	"github.com/holdfast-go/holdfast/cmd/internal/stores"
+	"github.com/holdfast-go/holdfast/cmd/internal/webpage"
 )
 
 // programs are what this test binary is under other names.
@@ -112,12 +113,12 @@ func holdfast() {
 		panic(err)
 	}
 	stores.RootState = filepath.Join(filepath.Dir(self), "root-state")
-	Main(allstores.Drivers())
+	Main(allstores.Drivers(), webpage.Serve)
 }
 
 // execute runs a command line in this process, with the drivers of all stores.
 func execute(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	return runProgram(allstores.Drivers(), args, stdin, stdout, stderr)
+	return runProgram(allstores.Drivers(), webpage.Serve, args, stdin, stdout, stderr)
 }
 
 // raceOptions is the variable with the options of the race detector.

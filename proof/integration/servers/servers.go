@@ -136,7 +136,8 @@ func Prepare(ctx context.Context) error {
 	_, errA := azuriteDir(ctx)
 	_, errN := goBinary(ctx, natsPackage, natsVersion, "nats-server")
 	_, errK := kubeAPIServer(ctx)
-	return errors.Join(errV, errM, errG, errD, errA, errN, errK)
+	_, errB := browserDir(ctx)
+	return errors.Join(errV, errM, errG, errD, errA, errN, errK, errB)
 }
 
 // shared is a server that is started once.
