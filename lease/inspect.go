@@ -119,7 +119,7 @@ func (c *Client) Break(ctx context.Context, name string, token uint64, o *BreakO
 		return Record{}, err
 	}
 	var asIs *Record
-	broken, err := of.Change(ctx, base, func(s *cell.Seen) (*Record, error) {
+	broken, err := of.Change(ctx, base, lockrec.Cause{Kind: lockrec.HistoryBroken}, func(s *cell.Seen) (*Record, error) {
 		if asIs = s.Rec; asIs == nil {
 			return nil, of.Absent()
 		}
@@ -200,7 +200,7 @@ func (c *Client) Resize(ctx context.Context, name string, slots int) (Record, er
 	if err != nil {
 		return Record{}, err
 	}
-	resized, err := h.Cell.Change(ctx, base, func(s *cell.Seen) (*Record, error) {
+	resized, err := h.Cell.Change(ctx, base, lockrec.Cause{}, func(s *cell.Seen) (*Record, error) {
 		if s.Rec == nil {
 			return nil, h.Cell.Absent()
 		}

@@ -128,6 +128,11 @@ type Options struct {
 	// "lock".
 	KeyPrefix string
 
+	// With History the client keeps a history of the locks that it takes; see [Client.History]. That
+	// costs at most one request more for each grant, and no lease waits for this request. Clients without
+	// History write entries only for locks that have a history already.
+	History bool
+
 	// Cache stores for later processes what this client has read of locks. Default: none.
 	Cache Cache
 
@@ -223,7 +228,7 @@ func checkOptions(given *Options, traits store.Traits) (o Options, s *cell.Setti
 		ReleaseTimeout: o.ReleaseTimeout, StoreTimeout: o.StoreTimeout, MinInterval: o.MinInterval,
 		Holder: o.Holder, KeyPrefix: o.KeyPrefix, Cache: o.Cache, ReclaimOwn: o.ReclaimOwn, AssumeNew: o.AssumeNew,
 		CheckTokenFloor: o.CheckTokenFloor, ManualRenewal: o.ManualRenewal, NoPresence: o.NoPresence, IgnoreStoreClock: o.IgnoreStoreClock,
-		Trace: o.Trace, Traits: traits, Factor: lockrec.Factor(o.MaxClockDrift),
+		History: o.History, Trace: o.Trace, Traits: traits, Factor: lockrec.Factor(o.MaxClockDrift),
 	}
 	return o, s, o.check(s)
 }

@@ -25,6 +25,10 @@ import (
 const (
 	defaultPort = "2379"
 
+	// connectTime is shorter than the time of a request, so that the error of a request says why there is no
+	// connection.
+	connectTime = 2 * time.Second
+
 	// maxAnswer is larger than any answer that the store needs, in bytes.
 	maxAnswer = 4 << 20
 )
@@ -39,7 +43,7 @@ func FromURL(rawURL string, opts *Options) (clientv3.Config, *Options, error) {
 	o := *cmp.Or(opts, &Options{})
 	config, err := o.parse(rawURL)
 	if err != nil {
-		return clientv3.Config{}, nil, fmt.Errorf("%w: the URL of the store: %w", store.ErrMisconfigured, err)
+		return clientv3.Config{}, nil, storeurl.Wrong(fmt.Errorf("%w: the URL of the store: %w", store.ErrMisconfigured, err))
 	}
 	return config, &o, nil
 }
@@ -82,7 +86,7 @@ func (o *Options) parse(raw string) (clientv3.Config, error) {
 			grpc.WithChainUnaryInterceptor(failWithoutConnection),
 			grpc.WithConnectParams(grpc.ConnectParams{
 				Backoff:           backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 2 * time.Second},
-				MinConnectTimeout: 3 * time.Second,
+				MinConnectTimeout: connectTime,
 			}),
 		},
 	}

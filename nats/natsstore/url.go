@@ -41,7 +41,7 @@ type Target struct {
 func FromURL(rawURL string, opts *Options) (*Target, error) {
 	t := &Target{Options: *cmp.Or(opts, &Options{})}
 	if err := t.parse(rawURL); err != nil {
-		return nil, fmt.Errorf("%w: the URL of the store: %w", store.ErrMisconfigured, err)
+		return nil, storeurl.Wrong(fmt.Errorf("%w: the URL of the store: %w", store.ErrMisconfigured, err))
 	}
 	return t, nil
 }
@@ -153,9 +153,14 @@ func (t *Target) connectOnce(limit time.Duration) (*nats.Conn, error) {
 	conn, err := nats.Connect(strings.Join(t.Servers, ","), options...)
 	if err != nil {
 		d := &driver{bucket: t.Bucket, o: t.Options, calls: open}
-		return nil, fmt.Errorf("%s: %w", strings.Join(t.Servers, ","), d.explain(err))
+		return nil, fmt.Errorf("%s: %w", t.name(), d.explain(err))
 	}
 	return conn, nil
+}
+
+// name names the store for people, as [New] does.
+func (t *Target) name() string {
+	return strings.TrimSuffix("nats://"+strings.Join(tlsurl.Hosts(t.Servers), ",")+"/"+t.Bucket+"/"+t.Options.Prefix, "/")
 }
 
 // Open returns a [Store] for the registers that a URL nats://HOST:PORT[,HOST:PORT...]/BUCKET/PREFIX?PARAMETERS

@@ -23,8 +23,8 @@ const (
 	retryEvery  = 10 * time.Second // between two reads of a key that cannot be read
 	listTimeout = 2 * time.Minute
 	soon        = 100 * time.Millisecond // between two rounds, at least
-	lingering   = 20 * time.Second // for which the reader goes on after the last page was closed
-	detailEvery = 5 * time.Second  // between two reads of a history, of a session or of a log
+	lingering   = 20 * time.Second       // for which the reader goes on after the last page was closed
+	detailEvery = 5 * time.Second        // between two reads of a history, of a session or of a log
 	panelEvery  = 10 * time.Second
 	mostEntries = 200_000 // of a table; further names are counted only
 	mostDetails = 50      // locks whose history is read

@@ -130,7 +130,7 @@ func serve(stand http.RoundTripper) (parameters string, end func()) {
 // new there.
 var onStore = map[string]string{
 	"run": "run -n new -- touch ran", "hold": "hold -n new", "lock": "lock -n new", "ls": "ls", "show": "show new",
-	"ask": "ask new", "leader": "leader new", "resize": "resize new --slots 2", "watch": "watch", "break": "break new --token 1", "sweep": "sweep --older-than 24h",
+	"ask": "ask new", "leader": "leader new", "history": "history new", "resize": "resize new --slots 2", "watch": "watch", "break": "break new --token 1", "sweep": "sweep --older-than 24h",
 	"checkpoint get": "checkpoint get new", "checkpoint advance": "checkpoint advance new 1",
 	"checkpoint reset": "checkpoint reset new 1", "checkpoint rm": "checkpoint rm new",
 	"checkpoint ls": "checkpoint ls", "checkpoint watch": "checkpoint watch new",
@@ -309,7 +309,8 @@ func TestStoreParameters(t *testing.T) {
 	p.must(t, store, "lock", "job", "--handle", "h.json")
 	p.must(t, "", "renew", "h.json")
 	p.must(t, store, "renew", "h.json")
-	p.refused(t, 64, strings.Replace(store, "/app", "/other", 1), "renew", "h.json")
+	p.must(t, strings.Replace(store, "/app", "/other", 1), "renew", "h.json") // the variable is only a default
+	p.refused(t, 64, "", "--store", strings.Replace(store, "/app", "/other", 1), "renew", "h.json")
 	_, stderr, status := p.run(t, store, "run", "-n", "job", "--", "true")
 	hint := regexp.MustCompile(`to end the holder's work: +holdfast --store '([^']+)' break job --token (\d+)`).FindStringSubmatch(stderr)
 	if status != 75 || hint == nil {

@@ -197,6 +197,7 @@ func (r *renewal) next(ctx context.Context) (send func() *reply, err error) {
 			return nil, err
 		}
 	}
+	g.cell.Chronicle(&rec, g.tries.Rec, nil)
 	value, err := lockrec.Encode(&rec)
 	if err != nil {
 		return nil, err

@@ -17,7 +17,7 @@ type Settings struct {
 	Cache                                     Cache
 	ReclaimOwn, AssumeNew, CheckTokenFloor    bool
 	ManualRenewal, NoPresence                 bool
-	IgnoreStoreClock                          bool
+	IgnoreStoreClock, History                 bool
 	Trace                                     any // lease.Options.Trace
 
 	Traits store.Traits

@@ -41,6 +41,8 @@ type Space struct {
 
 	took atomic.Int64 // see takes
 
+	moves moves // of entries of histories
+
 	mu        sync.Mutex
 	firstSeen Recents[firstSeen] // of holders that may be dead, by the keys of their records
 }
@@ -61,6 +63,10 @@ func NewSpace(life context.Context, st store.Store, set *Settings, events event.
 	s.Unsynced, _ = store.As[store.UnsyncedPutter](s.Store)
 	if presence, ok := store.As[store.Presence](st); ok && !set.NoPresence {
 		s.Presence = boundPresence{presence, s}
+	}
+	if set.History {
+		s.moves.now = map[string]bool{}
+		s.moves.life, s.moves.end = context.WithCancel(Outlive(context.Background()))
 	}
 	s.waker, _ = store.As[store.Waker](st)
 	if set.Cache != nil && set.Traits.ID != "" { // without an id, observations of different stores would be mixed up

@@ -36,6 +36,7 @@ func (h *Holder) claim(ctx context.Context, base *cell.Seen, reason string) (*be
 		return nil, nil, err
 	}
 	t := h.Cell.OverGrant(base)
+	t.Cause = &lockrec.Cause{Reason: reason}
 	f := t.Write(ctx, rec, at, func() {
 		rec.Granted = c.Space.Clock.Wall()
 		rec.Renewed = rec.Granted

@@ -55,7 +55,7 @@ func Copy(ctx context.Context, from, to *cell.Space, name string, dryRun bool) (
 		return CopyResult{}, err
 	}
 	result := CopyResult{From: read.Version}
-	_, err = target.Change(ctx, base, func(s *cell.Seen) (*lockrec.Record, error) {
+	_, err = target.Change(ctx, base, lockrec.Cause{Kind: lockrec.HistoryCopied}, func(s *cell.Seen) (*lockrec.Record, error) {
 		if err := freeIn(target, s); err != nil {
 			return nil, err
 		}

@@ -61,6 +61,9 @@ func Sweep(ctx context.Context, c *holding.Client, o *SweepOptions) (int, error)
 	for name, s := range found {
 		var err error
 		if !o.DryRun {
+			err = removeHistory(ctx, c.Space, name, s.Rec)
+		}
+		if err == nil && !o.DryRun {
 			// Not if a client has used the lock since it was read.
 			err = c.Space.Store.Delete(ctx, c.Space.Set.KeyPrefix+"/"+name, s.Version)
 		}
@@ -68,6 +71,10 @@ func Sweep(ctx context.Context, c *holding.Client, o *SweepOptions) (int, error)
 			removed++
 		}
 		o.tell(name, err == nil, err)
+		if errors.Is(err, store.ErrCorrupt) { // the history; the record stays, so that a later sweep finds both
+			unreadable = append(unreadable, err)
+			continue
+		}
 		if err != nil && !errors.Is(err, store.ErrConflict) {
 			return removed, fmt.Errorf("lock %q: %w", name, err)
 		}
@@ -76,6 +83,23 @@ func Sweep(ctx context.Context, c *holding.Client, o *SweepOptions) (int, error)
 		unreadable = append(unreadable, collectSessions(ctx, c, o.OlderThan))
 	}
 	return removed, errors.Join(unreadable...)
+}
+
+// removeHistory removes the older part of the history of a lock that a sweep removes. The record still has
+// the history, so after an error a later sweep tries again.
+func removeHistory(ctx context.Context, s *cell.Space, name string, rec *lockrec.Record) error {
+	of, err := s.Lock(name)
+	if err != nil || of.HistoryKey() == "" || !lockrec.HasHistory(rec) {
+		return err
+	}
+	_, v, err := s.Store.Get(ctx, of.HistoryKey())
+	if err == nil {
+		err = s.Store.Delete(ctx, of.HistoryKey(), v)
+	}
+	if errors.Is(err, store.ErrNotFound) {
+		return nil
+	}
+	return err
 }
 
 // collectSessions removes the records of sessions that have ended long ago. A lock that still names

@@ -55,7 +55,9 @@ func Replace(ctx context.Context, s *cell.Space, name string, keep func(ctx cont
 	if err := s.RaiseFloor(ctx, rec.Token); err != nil {
 		return lockrec.Record{}, err
 	}
-	f := of.Over(&cell.Seen{Version: version}).Write(ctx, rec, s.Clock.SinceStart(), nil)
+	t := of.Over(&cell.Seen{Version: version})
+	t.Cause = &lockrec.Cause{Kind: lockrec.HistoryBroken, Reason: "the record could not be read"}
+	f := t.Write(ctx, rec, s.Clock.SinceStart(), nil)
 	switch {
 	case f.Try.Rec != nil:
 		return *f.Try.Rec, nil
