@@ -285,7 +285,7 @@ func TestBuiltPackages(t *testing.T) {
 		{"gcp/gcsstore lease", `holdfast/((internal/)?aws|items|compat|cmd)/|github.com/aws/`},
 		{"etcd/etcdstore lease", `holdfast/((internal/)?aws|object|items|compat|cmd|store/sqlstore|nats)(/|$)|github.com/(aws|nats-io)/`},
 		{"kubernetes/kubestore lease", `holdfast/((internal/)?aws|object|items|compat|cmd|store/sqlstore|etcd|nats)(/|$)|github.com/(aws|nats-io)/|k8s.io/`},
-		{"observe/dashboard observe/metrics", `holdfast/((internal/)?aws|items|compat|cmd|store/sqlstore|etcd|nats)(/|$)|github.com/aws/`},
+		{"observe/dashboard observe/metrics observe/picture", `holdfast/((internal/)?aws|items|compat|cmd|store/sqlstore|etcd|nats)(/|$)|github.com/aws/`},
 		{"otel/otelhold", `holdfast/((internal/)?aws|items|compat|cmd|store/sqlstore|etcd|nats)(/|$)|github.com/aws/|opentelemetry.io/otel/sdk`},
 		{"nats/natsstore lease", `holdfast/((internal/)?aws|object|items|compat|cmd|store/sqlstore|etcd)(/|$)|github.com/aws/|google.golang.org/`},
 	} {

@@ -20,7 +20,7 @@ type SVGOptions struct {
 type Caption struct {
 	At    time.Time
 	Text  string
-	Alert bool // the line tells of a failure
+	Alert bool // the line is about a failure
 }
 
 // The layout of a timeline, in pixels.

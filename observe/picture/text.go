@@ -112,8 +112,8 @@ func (f *frame) row(s shown) {
 		if i == 0 {
 			for _, m := range s.marks {
 				at := f.column(m.at)
-				if (m.kind == TakenOver || m.kind == Changed) && at > 0 {
-					at-- // the letter of the new holder stays readable
+				if at > 0 && cells[at].text != "" && strings.Contains(letters, cells[at].text) {
+					at-- // the letter of a new holder stays readable
 				}
 				cells[at] = cell{signs[m.kind].sign, alert}
 			}

@@ -61,10 +61,14 @@ func begins(k Kind) bool { return k == Granted || k == Entered || k == TakenOver
 // maxPerLock is how many bars, and how many marks, a timeline keeps of one lock.
 const maxPerLock = 1000
 
+// maxText is how many columns of a text a timeline keeps.
+const maxText = 200
+
 // Timeline keeps who held which lock, for pictures. The zero value is empty.
 type Timeline struct {
 	rows    map[string]*row
 	letters map[string]int // of holders, in the order of their first grants
+	next    int            // the next letter
 }
 
 // row is one lock.
@@ -106,6 +110,7 @@ func (t *Timeline) Add(e Event) {
 	if e.Grant == "" {
 		e.Grant = fmt.Sprint(e.Token)
 	}
+	e.Holder, e.By, e.Reason = cut(e.Holder, maxText), cut(e.By, maxText), cut(e.Reason, maxText)
 	if e.Kind != Renewed {
 		r.last = e.Time
 	}
@@ -159,8 +164,9 @@ func (e *Event) text() string {
 func (t *Timeline) letter(holder string) int {
 	n, known := t.letters[holder]
 	if !known {
-		n = len(t.letters)
+		n = t.next
 		t.letters[holder] = n
+		t.next++
 	}
 	return n
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-go/holdfast/observe/picture"
 )
 
-// The tracker tells a takeover from a release that it did not see only if the lease was over.
+// The tracker reports a takeover only if the lease was over: else it may have missed a release.
 func TestTracker(t *testing.T) {
 	const ttl = 30 * time.Second
 	held := func(grant string, token uint64, renewed float64) lease.Record {
@@ -36,7 +36,7 @@ func TestTracker(t *testing.T) {
 		{0, lease.Record{Name: "job"}},
 		{1, held("a", 1, 1)},
 		{11, held("a", 1, 11)},
-		{11.5, held("a", 1, 11)}, // somebody entered the queue
+		{11.5, held("a", 1, 11)}, // another client entered the queue
 		{20, held("b", 2, 20)},   // within the TTL
 		{50, held("c", 3, 50)},   // the TTL is over
 		{52, asked},
@@ -82,7 +82,7 @@ func TestTracker(t *testing.T) {
 		t.Errorf("got\n%q, want\n%q", got, want)
 	}
 
-	// The first record tells since when.
+	// The first record says since when.
 	since := held("a", 1, 90)
 	since.Granted = second(-100)
 	if events := new(picture.Tracker).See(since, second(100)); len(events) != 1 || !events[0].Time.Equal(second(-100)) {

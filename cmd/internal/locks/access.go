@@ -7,16 +7,15 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/internal/cmdline"
 	"github.com/holdfast-go/holdfast/cmd/internal/leases"
 	"github.com/holdfast-go/holdfast/lease"
-	"github.com/holdfast-go/holdfast/observe/picture"
 )
 
 // access is the invocation of the command, as the commands of this package use it.
 type access struct {
 	leases.Opener
 
-	// history reads what the store has kept of a lock, the oldest event first. If it is nil, watch has no flag
+	// readHistory reads the history of a lock, the oldest entry first. If it is nil, watch has no flag
 	// --from-history.
-	history func(ctx context.Context, client *lease.Client, name string) ([]picture.Event, error)
+	readHistory func(ctx context.Context, client *lease.Client, name string) ([]entry, error)
 }
 
 // Commands returns the commands of this package.

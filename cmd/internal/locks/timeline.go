@@ -20,7 +20,6 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/internal/leases"
 	"github.com/holdfast-go/holdfast/cmd/internal/output"
 	"github.com/holdfast-go/holdfast/cmd/internal/printable"
-	"github.com/holdfast-go/holdfast/internal/workerpool"
 	"github.com/holdfast-go/holdfast/lease"
 	"github.com/holdfast-go/holdfast/observe/picture"
 )
@@ -96,7 +95,7 @@ type canvas struct {
 	resized <-chan os.Signal // the terminal has another size
 }
 
-// timeline draws the locks below a prefix: what happens until a signal comes, or what their history tells.
+// timeline draws the locks below a prefix: what happens until a signal comes, or their history.
 func (a *access) timeline(ctx context.Context, f *leases.Flags, prefix string, poll time.Duration, o *timelineOptions) (err error) {
 	c := &canvas{since: o.since, began: time.Now(), notes: map[string]string{}}
 	if screen, ok := a.Screen(); ok {
@@ -158,7 +157,7 @@ func (a *access) live(ctx context.Context, client *lease.Client, prefix string, 
 	}
 	wg.Go(func() {
 		ended <- a.discover(ctx, client, prefix, poll, func(name string) {
-			wg.Go(func() { track(ctx, client, name, send) })
+			wg.Go(func() { a.track(ctx, client, name, send) })
 		}, func(err error) { send(seen{err: err}) })
 	})
 	defer c.leave()
@@ -192,7 +191,7 @@ func (a *access) live(ctx context.Context, client *lease.Client, prefix string, 
 }
 
 // track sends what happens to one lock.
-func track(ctx context.Context, client *lease.Client, name string, send func(seen)) {
+func (a *access) track(ctx context.Context, client *lease.Client, name string, send func(seen)) {
 	tracker := picture.Tracker{HolderOf: func(session string) string { return leases.HolderOfSession(ctx, client, session) }}
 	for info, err := range client.Watch(ctx, name) {
 		if ctx.Err() != nil {
@@ -201,48 +200,27 @@ func track(ctx context.Context, client *lease.Client, name string, send func(see
 		s := seen{lock: name, err: err}
 		if err == nil {
 			s.events = tracker.See(info.Record, time.Now())
+			a.explain(ctx, client, s.events)
 		}
 		send(s)
 	}
-}
-
-// past adds the histories of the locks below a prefix.
-func (a *access) past(ctx context.Context, client *lease.Client, prefix string, c *canvas) error {
-	var mu sync.Mutex
-	pool := workerpool.New(ctx, leases.InParallel, 0)
-	for name, err := range client.List(ctx, prefix) {
-		if err != nil {
-			return err
-		}
-		if !pool.WaitRoom(0) {
-			break
-		}
-		pool.Go(0, func(ctx context.Context) error {
-			events, err := a.history(ctx, client, name)
-			mu.Lock()
-			defer mu.Unlock()
-			c.add(seen{name, events, err})
-			return ctx.Err()
-		})
-	}
-	return pool.Wait()
 }
 
 // add adds what happened to a lock, and reports whether the picture of it differs.
 func (c *canvas) add(s seen) (changed bool) {
 	c.any = true
 	note, had := c.notes[s.lock]
+	delete(c.notes, s.lock)
 	if s.err != nil {
 		c.notes[s.lock] = output.OneLine(s.err)
-		return !had || note != c.notes[s.lock]
 	}
-	delete(c.notes, s.lock)
 	for _, e := range s.events {
 		e.Lock, e.Holder, e.By, e.Reason = printable.Text(e.Lock), printable.Text(e.Holder), printable.Text(e.By), printable.Text(e.Reason)
 		c.Add(e)
 		changed = changed || e.Kind != picture.Renewed
 	}
-	return changed || had
+	now, has := c.notes[s.lock]
+	return changed || had != has || note != now
 }
 
 // span is the time that the picture shows.

@@ -52,13 +52,13 @@ func TestTimeline(t *testing.T) {
 		c := &canvas{since: 10 * time.Minute, began: time.Now(), notes: map[string]string{}, file: file, title: "title"}
 		a := &access{}
 		ctx, stop := context.WithCancel(t.Context())
+		if _, err := dead.TryAcquire(ctx, "job", nil); err != nil {
+			t.Fatal(err)
+		}
 		ended := make(chan error)
 		go func() { ended <- a.live(ctx, watcher, "", time.Second, c) }()
 		time.Sleep(time.Second)
 
-		if _, err := dead.TryAcquire(ctx, "job", nil); err != nil {
-			t.Fatal(err)
-		}
 		guard, err := bob.Acquire(ctx, "job", nil)
 		if err != nil {
 			t.Fatal(err)
@@ -106,7 +106,7 @@ func TestTimeline(t *testing.T) {
 	})
 }
 
-// With --from-history, watch draws what each lock's history tells, and names the locks whose history it cannot read.
+// With --from-history, watch draws the history of each lock, and names the locks whose history it cannot read.
 func TestTimelineOfHistory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client, err := lease.New(&memstore.Store{}, nil)
@@ -123,17 +123,21 @@ func TestTimelineOfHistory(t *testing.T) {
 			}
 		}
 		now := time.Now()
-		a := &access{history: func(_ context.Context, _ *lease.Client, name string) ([]picture.Event, error) {
-			if name == "jobs/bad" {
-				return nil, errors.New("the history of jobs/bad is damaged")
+		a := &access{readHistory: func(_ context.Context, _ *lease.Client, name string) ([]entry, error) {
+			ago := func(minutes int) time.Time { return now.Add(-time.Duration(minutes) * time.Minute) }
+			entries := []entry{
+				{Time: ago(120), Kind: "begun"},
+				{Time: ago(120), Kind: "granted", Token: 1, Holder: "long ago"},
+				{Time: ago(50), Kind: "released", Token: 1, Holder: "long ago"},
+				{Time: ago(30), Kind: "granted", Token: 4, Holder: "ada", Missing: 2},
+				{Time: ago(20), Kind: "yield requested", Token: 4, By: "eve"},
+				{Time: ago(10), Kind: "taken over", Token: 4, Holder: "ada", By: "bob", Reason: "dead"},
+				{Time: ago(10), Kind: "granted", Token: 5, Holder: "bob"},
 			}
-			return []picture.Event{
-				{Time: now.Add(-2 * time.Hour), Lock: name, Kind: picture.Granted, Token: 1, Holder: "long ago"},
-				{Time: now.Add(-50 * time.Minute), Lock: name, Kind: picture.Released, Token: 1},
-				{Time: now.Add(-40 * time.Minute), Lock: name, Kind: picture.Missing, Count: 2},
-				{Time: now.Add(-30 * time.Minute), Lock: name, Kind: picture.Granted, Token: 4, Holder: "ada"},
-				{Time: now.Add(-10 * time.Minute), Lock: name, Kind: picture.TakenOver, Token: 5, Holder: "bob", By: "bob"},
-			}, nil
+			if name == "jobs/bad" {
+				return entries[:2], errors.New("the history of jobs/bad is damaged")
+			}
+			return entries, nil
 		}}
 		c := &canvas{since: time.Hour, began: now.Add(-time.Hour), notes: map[string]string{}}
 		if err := a.past(t.Context(), client, "jobs", c); err != nil {
@@ -141,11 +145,18 @@ func TestTimelineOfHistory(t *testing.T) {
 		}
 		text := c.text(0)
 		got := rows(text)
-		if len(got) != 2 || got["jobs/a"] != got["jobs/b"] || !strings.HasPrefix(got["jobs/a"], "A━") || !strings.Contains(got["jobs/a"], "~") || !strings.Contains(got["jobs/a"], "B━") || !strings.Contains(got["jobs/a"], "!C━") {
+		if len(got) != 3 || got["jobs/a"] != got["jobs/b"] || !strings.HasPrefix(got["jobs/a"], "A━") || !strings.Contains(got["jobs/a"], "~") || !strings.Contains(got["jobs/a"], "B━") || !strings.Contains(got["jobs/a"], "!C━") || !strings.Contains(got["jobs/a"], "?") || !strings.HasPrefix(got["jobs/bad"], "A━━━━") {
 			t.Errorf("got\n%s", text)
 		}
 		if !strings.Contains(text, "the history of jobs/bad is damaged") {
 			t.Errorf("no note in\n%s", text)
+		}
+
+		// What a watch did not see is in the history.
+		events := []picture.Event{{Lock: "jobs/a", Kind: picture.Changed, Token: 5}, {Lock: "jobs/a", Kind: picture.Changed, Token: 4}, {Lock: "jobs/a", Kind: picture.Changed, Token: 77}}
+		a.explain(t.Context(), client, events)
+		if events[0].Kind != picture.TakenOver || events[0].Reason != "dead" || events[1].Kind != picture.Granted || events[2].Kind != picture.Changed {
+			t.Errorf("got %+v", events)
 		}
 		_ = client.Close(t.Context())
 	})

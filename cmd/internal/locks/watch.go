@@ -68,7 +68,7 @@ change, and at the end.`,
 	f.AddClockDrift(cmd.Flags())
 	cmd.Flags().BoolVar(&renewals, "renewals", false, "also print renewals")
 	cmd.Flags().DurationVar(&poll, "poll-interval", 2*time.Second, "time between two searches for new locks")
-	o.add(cmd, a.history != nil)
+	o.add(cmd, a.readHistory != nil)
 	return cmd
 }
 

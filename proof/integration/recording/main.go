@@ -5,8 +5,8 @@
 //
 //	go run ./proof/integration/recording > docs/takeover.svg
 //
-// Three workers want one lock. The first is killed. The second is stopped until its lease is over, goes on,
-// and writes too late.
+// Three workers want one lock. The first is killed. The second is stopped until its lease is over. Then it
+// continues, and writes too late.
 package main
 
 import (
@@ -52,7 +52,7 @@ const (
 	ttl  = 3 * time.Second
 )
 
-// job is the work under the lock: it saves each position that it is told, with its token as the fence.
+// job is the work under the lock: it saves each position that it reads, with its token as the fence.
 const job = `echo "$HOLDFAST_TOKEN $$"
 while read -r position; do
   holdfast checkpoint advance orders "$position" --fence "$HOLDFAST_TOKEN" 2>&1
@@ -127,7 +127,7 @@ func (r *recorder) watch(ctx context.Context, client *lease.Client) {
 	}
 }
 
-// tell adds a line to the story. A word that is not empty stands at the lock, too.
+// tell adds a line to the story. If the word is not empty, the picture shows it at the lock, too.
 func (r *recorder) tell(alert bool, word, format string, args ...any) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -287,8 +287,8 @@ func (r *recorder) play(ctx context.Context) error {
 		return err
 	}
 
-	// The job goes on before holdfast, which would stop it.
-	r.tell(true, "SIGCONT", "worker 2 goes on, and saves position 4 with token %s", workers[2].token)
+	// The job continues before holdfast, which would stop it.
+	r.tell(true, "SIGCONT", "worker 2 continues, and saves position 4 with token %s", workers[2].token)
 	if err := workers[2].signal("job", syscall.SIGCONT); err != nil {
 		return err
 	}
