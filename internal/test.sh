@@ -116,21 +116,26 @@ race=()
 if [ -n "${HOLDFAST_TORTURE:-}" ]; then race=(-race); fi
 # Where a server cannot be had, the tests that need it say so.
 await "$servers" || cat "$work/servers"
-# Under a load of other tests, servers answer too late: nothing runs beside these tests, and the
-# stores with packages of their own come afterwards.
+# Under a load of other tests, servers answer too late: nothing computes beside these tests.
 failed=0
 await "$without_race" || failed=1
 echo "== go test without the race detector"
 cat "$work/without-race"
+on_servers=(go test "${race[@]}" -vet=off -timeout 25m)
 mapfile -t integration < <(go list ./proof/integration/... | grep -vE '/(hostile|azure|etcd|gcs|leaselocks|nats|redis)$')
+# The stores with packages of their own mostly wait, for leases to expire and for servers to start again. They get the
+# processor time that the others leave, one package after the other.
+beside "$work/stores" "${on_servers[@]}" -p 1 "$@" ./proof/integration/{azure,gcs,redis,etcd,nats,leaselocks}
+stores=$!
 echo "== go test against real servers"
-go test "${race[@]}" -vet=off -timeout 25m "$@" -skip TestVersioned "${integration[@]}" || failed=1
+"${on_servers[@]}" "$@" -skip TestVersioned "${integration[@]}" || failed=1
+await "$stores" || failed=1
 echo "== go test of stores with packages of their own"
-go test "${race[@]}" -vet=off -p 2 -timeout 25m "$@" ./proof/integration/{azure,etcd,gcs,leaselocks,nats,redis} || failed=1
+cat "$work/stores"
 
 # The tests of buckets with versions mostly wait, for writes to settle, and take a write
 # that lasts two seconds for one of unknown outcome, which fails them. So they do not run beside those
 # against the other servers.
 echo "== go test of buckets with versions"
-go test "${race[@]}" -vet=off -timeout 25m -parallel 96 "$@" -run TestVersioned ./proof/integration || failed=1
+"${on_servers[@]}" -parallel 96 "$@" -run TestVersioned ./proof/integration || failed=1
 exit "$failed"
