@@ -144,8 +144,6 @@ go test -race -vet=off -p 4 -parallel 4 -timeout 25m -skip "^($skipped)\$" "$@" 
 # need the processors. A long campaign has the time for both.
 race=()
 if [ -n "${HOLDFAST_TORTURE:-}" ]; then race=(-race); fi
-# Under a load of other tests, servers answer too late: nothing runs beside these tests, and the
-# stores with packages of their own come afterwards.
 # finish NAME NUMBER TITLE: shows the output of what ran beside, when it has ended.
 finish() {
   local status=0
@@ -159,15 +157,20 @@ finish without-race "$without_race" "go test without the race detector" || faile
 finish lint "$lint" "internal/lint.sh" || failed=1
 # Where a server cannot be had, the tests that need it say so.
 await "$servers" || cat "$work/servers"
+# Under a load of other tests, servers answer too late: nothing computes beside these tests.
+on_servers=(go test "${race[@]}" -vet=off -timeout 25m)
 mapfile -t integration < <(go list ./proof/integration/... | grep -vE '/(hostile|azure|etcd|gcs|kubernetes|leaselocks|nats|redis)$')
+# The stores with packages of their own mostly wait, for leases to expire and for servers to start again. They get the
+# processor time that the others leave, one package after the other.
+beside "$work/stores" "${on_servers[@]}" -p 1 "$@" ./proof/integration/{azure,gcs,redis,etcd,nats,kubernetes,leaselocks}
+stores=$!
 echo "== go test against real servers"
-go test "${race[@]}" -vet=off -timeout 25m "$@" -skip TestVersioned "${integration[@]}" || failed=1
-echo "== go test of stores with packages of their own"
-go test "${race[@]}" -vet=off -p 2 -timeout 25m "$@" ./proof/integration/{azure,etcd,gcs,kubernetes,leaselocks,nats,redis} || failed=1
+"${on_servers[@]}" "$@" -skip TestVersioned "${integration[@]}" || failed=1
+finish stores "$stores" "go test of stores with packages of their own" || failed=1
 
 # The tests of buckets with versions mostly wait, for writes to settle, and take a write
 # that lasts two seconds for one of unknown outcome, which fails them. So they do not run beside those
 # against the other servers.
 echo "== go test of buckets with versions"
-go test "${race[@]}" -vet=off -timeout 25m -parallel 96 "$@" -run TestVersioned ./proof/integration || failed=1
+"${on_servers[@]}" -parallel 96 "$@" -run TestVersioned ./proof/integration || failed=1
 exit "$failed"
