@@ -83,7 +83,7 @@ func TestNoParent(t *testing.T) {
 	})
 }
 
-// TestWaitAndTakeover: the span of an acquire lasts for the wait, and tells why the earlier grant was over.
+// TestWaitAndTakeover: the span of an acquire lasts for the wait, and says why the earlier grant was over.
 func TestWaitAndTakeover(t *testing.T) {
 	bubble(t, func(e *env) {
 		dead := e.client(e.st, lease.Options{TTL: 10 * time.Second, ManualRenewal: true})
