@@ -89,6 +89,9 @@ func (t *Telemetry) startRequest(ctx context.Context, name string, attrs ...attr
 
 // set writes the result of a call into its span.
 func set(span trace.Span, outcome string, failed error) {
+	if !span.IsRecording() {
+		return
+	}
 	span.SetAttributes(attribute.String("holdfast.outcome", outcome))
 	if failed != nil {
 		span.SetStatus(codes.Error, text(failed.Error()))
