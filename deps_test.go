@@ -51,6 +51,7 @@ lease/internal/belief:  store internal/... lease/internal/event lease/internal/c
 lease/internal/membership: store internal/... lease/internal/event lease/internal/cell lease/internal/waiting lease/internal/belief
 lease/internal/holding: store internal/... lease/internal/event lease/internal/cell lease/internal/waiting lease/internal/belief lease/internal/membership
 lease/internal/ticket:  store internal/... lease/internal/event lease/internal/cell lease/internal/belief lease/internal/holding
+lease/internal/upkeep:  store internal/... lease/internal/cell lease/internal/holding
 
 # What one tests with may use any backend below it.
 store/storetest:      store internal/registerrules internal/suitetest
@@ -93,6 +94,7 @@ items/itemtest:       store/... object/... items/... internal/...
 
 # What shows the state of a store to people. Only the command imports it.
 observe/...:          store lease checkpoint object internal/... observe/...
+observe/picture:      lease
 otel/...:             store lease object observe/metrics/... otel/...
 
 # The formats of other programs. No other layer imports them.
@@ -117,15 +119,17 @@ cmd/internal/allstores: store/... object/... items/... compat/... aws/... redis/
 cmd/internal/cmdline:   store internal/... cmd/internal/printable cmd/internal/exit cmd/internal/child cmd/internal/output cmd/internal/stores
 cmd/internal/transfer:  object internal/... cmd/internal/exit cmd/internal/output
 cmd/internal/leases:    store store/filestore lease internal/... cmd/internal/printable cmd/internal/exit cmd/internal/output cmd/internal/stores cmd/internal/cmdline
-cmd/internal/locks:     store store/engine store/filestore lease internal/... cmd/internal/printable cmd/internal/exit cmd/internal/output cmd/internal/trial cmd/internal/doctor cmd/internal/stores cmd/internal/cmdline cmd/internal/leases
+cmd/internal/locks:     store store/engine store/filestore lease internal/... cmd/internal/printable cmd/internal/exit cmd/internal/output cmd/internal/trial cmd/internal/doctor cmd/internal/stores cmd/internal/cmdline cmd/internal/leases observe/picture
 cmd/internal/holding:   store store/filestore lease internal/... observe/metrics/promtext cmd/internal/printable cmd/internal/exit cmd/internal/child cmd/internal/output cmd/internal/stores cmd/internal/cmdline cmd/internal/leases
 cmd/internal/checkpoints: store lease checkpoint compat/avisofile compat/resumekey cmd/internal/printable cmd/internal/exit cmd/internal/output cmd/internal/cmdline cmd/internal/leases
 cmd/internal/moving:    store lease checkpoint internal/... cmd/internal/printable cmd/internal/exit cmd/internal/output cmd/internal/stores cmd/internal/cmdline cmd/internal/leases
 cmd/internal/objects:   store object/... compat/reserve internal/... cmd/internal/printable cmd/internal/exit cmd/internal/output cmd/internal/stores cmd/internal/cmdline cmd/internal/transfer
 cmd/internal/items:     store items/largeitem internal/... cmd/internal/printable cmd/internal/exit cmd/internal/output cmd/internal/stores cmd/internal/cmdline cmd/internal/transfer
-cmd/internal/command:   store lease object checkpoint internal/... cmd/internal/printable cmd/internal/exit cmd/internal/output cmd/internal/trial cmd/internal/doctor cmd/internal/stores cmd/internal/cmdline cmd/internal/leases cmd/internal/locks cmd/internal/holding cmd/internal/checkpoints cmd/internal/moving cmd/internal/objects cmd/internal/items
+cmd/internal/serving:   internal/... cmd/internal/exit cmd/internal/cmdline cmd/internal/leases
+cmd/internal/webpage:   object observe/... cmd/internal/exit cmd/internal/doctor cmd/internal/cmdline cmd/internal/serving
+cmd/internal/command:   store lease object checkpoint internal/... cmd/internal/printable cmd/internal/exit cmd/internal/output cmd/internal/trial cmd/internal/doctor cmd/internal/stores cmd/internal/cmdline cmd/internal/leases cmd/internal/locks cmd/internal/holding cmd/internal/checkpoints cmd/internal/moving cmd/internal/objects cmd/internal/items cmd/internal/serving observe/picture
 cmd/holdfast:           cmd/internal/command cmd/internal/stores
-cmd/holdfast-stores:    cmd/internal/command cmd/internal/allstores
+cmd/holdfast-stores:    cmd/internal/command cmd/internal/allstores cmd/internal/webpage
 .:                    -
 
 # Never released.

@@ -44,19 +44,21 @@ end() {
 }
 trap end EXIT
 trap 'exit 130' INT TERM
-# beside FILE COMMAND...: runs a command beside what follows. It gets the processor time that the
-# others leave, its output goes to a file, and it has a group of processes that the trap ends.
-# Its number is $!, for await.
+# beside FILE COMMAND...: runs a command beside what follows. Its output goes to a file, and it has a
+# group of processes that the trap ends. Its number is $!, for await. idly FILE COMMAND... does the
+# same, and the command gets the processor time that the others leave.
 beside() {
   local output=$1
   shift
   set -m
-  (
-    renice -n 19 -p "$BASHPID" >/dev/null
-    "$@"
-  ) >"$output" 2>&1 &
+  ("$@") >"$output" 2>&1 &
   set +m
   running[$!]=beside
+}
+idly() { beside "$1" nice_command "${@:2}"; }
+nice_command() {
+  renice -n 19 -p "$BASHPID" >/dev/null
+  "$@"
 }
 await() {
   local status=0
@@ -66,10 +68,10 @@ await() {
 }
 
 # MinIO and versitygw take minutes to build, and the tests without a server mostly wait.
-beside "$work/servers" go run ./proof/integration/cmd/servers -prepare
+idly "$work/servers" go run ./proof/integration/cmd/servers -prepare
 servers=$!
-
-bash internal/lint.sh
+idly "$work/lint" bash internal/lint.sh
+lint=$!
 
 # By default each process with the race detector sleeps for a second before it ends. The
 # tests start hundreds of processes.
@@ -87,41 +89,74 @@ unraced+='|TestSimulationNotices|TestShortWaitsReturnToAQueueThatWasSlow'
 unraced+='|TestOneSlowKeyAmongMany|TestWaitersShareReadsOfASession|TestAcceptedOptionsLoseNothing|TestSteadyLatency|TestFrozenStoreCostsFewGoroutines|TestBatchPollTakeover'
 unraced+='|TestNoLeaseIsLost|TestWithoutBackOff'
 unraced+='|TestBatchPollRequests|TestBatchPollHandOver|TestBatchPollOddListings|TestAllBeforeAWaiterLeave'
-unraced+='|TestSQLiteLargeRow|TestPolicies|TestStatusUsage|TestGoWords|TestNamesWhatIsInIt|TestSweepRate|TestSweepMemory|TestBatchPollThatIsWrong|TestRequestsOfWa(iters|tchers)'
+unraced+='|TestTableOfEachShape|TestSweepOnAWS|TestStoreInOrder|TestEveryCallFaulty|TestSweepDuringWrites|TestSweepResumed'
+unraced+='|TestSQLiteLargeRow|TestPolicies|TestStatusUsage|TestNamesWhatIsInIt|TestSweepRate|TestSweepMemory|TestBatchPollThatIsWrong|TestRequestsOfWa(iters|tchers)'
+# These have no goroutines but those of package testing: readers of the repository, and pure rules.
+plain=(. ./internal/lockrec ./internal/mutanttest)
 models=(./proof/lockmodel ./proof/sessionmodel ./proof/rostermodel ./proof/logmodel ./proof/versionmodel)
 # These do less with the race detector than without it.
 again='TestSimulation|TestSimulationOfCrowds|TestOneFaultInEachOrderOfCalls|TestTicketAlteredAtRandom'
+# These start programs in real time, hundreds of them, or judge servers by their times. With the race
+# detector a program needs three times as much processor time. The programs that do several things at a
+# time have it: TestConcurrentScript, and all tests of the command that are not here. So does
+# TestEveryResultAsJSON, in which each command runs.
+started='TestScript|TestStatuses|TestMessagesOfServers|TestTwoKindsOnOnePrefix|TestDatabaseOfOthers|TestDatabaseNamesArePrintedEscaped'
+started+='|TestRowsOfOtherPrograms|TestTextOfOthersIsPrintedEscaped|TestListingsWithDamage|TestOneFaultIsOneStory|TestDocumentedLines'
+started+='|TestDoctorShowsItsSteps|TestMeasurementsLeaveNothing|TestTwoUsersAndRoot|TestCompletionsOfNames|TestCopyStoreOfBuckets|TestGC'
+started+='|TestQuickstart|TestS3|TestReservations|TestOtherKindOfStoreOnS3|TestOtherKindBehindManyObjects'
+started+='|TestHandOver|TestNoLibraries|TestStartUpSystemCalls|TestSlowStartOfTheCommand|TestStartUpPackages'
+# with TESTS prints the packages with these tests, but for the models and the plain ones.
+with() {
+  grep -rlE --include='*_test.go' "^func ($1)\(" . | xargs -n 1 dirname | grep -vE '^(\.|\./internal/(lockrec|mutanttest)|\./proof/.*model)$' | sort -u
+}
+mapfile -t rest < <(with "$unraced")
+mapfile -t starting < <(with "$started")
 # The packages that take longest come first, so that the others run beside them.
-mapfile -t raced < <(go list ./cmd/internal/command ./lease ./store/filestore ./compat/s3verstore "${released[@]}" ./examples/... ./proof/integration/hostile)
-mapfile -t rest < <(grep -rlE --include='*_test.go' "^func ($unraced)\(" . | xargs -n 1 dirname | grep -v '^./proof/.*model$' | sort -u)
+mapfile -t raced < <(go list ./lease ./cmd/internal/command ./compat/s3verstore ./store/filestore ./items/... "${released[@]}" ./examples/... ./proof/integration/hostile |
+  grep -vxF "$(go list "${plain[@]}" ./cmd/holdfast)")
+skipped=$unraced'|'$started
+# A long campaign has the time for all of them.
+if [ -n "${HOLDFAST_TORTURE:-}" ]; then skipped=$unraced; fi
 
 without_race() {
-  go test -vet=off -timeout 25m "$@" "${models[@]}"
   go test -vet=off -p 4 -parallel 4 -timeout 25m -run "^($unraced|$again)\$" "$@" "${rest[@]}"
+  go test -vet=off -timeout 25m "$@" "${models[@]}"
+  # The mutants of a package are checked if -run names them.
+  go test -vet=off -timeout 25m -run '.|Mutants' "$@" "${plain[@]}"
 }
+starting() { go test -vet=off -p 2 -timeout 25m -run "^($started)\$" "$@" "${starting[@]}"; }
 
-# What runs without the race detector computes, in virtual time. It gets the processor time that
-# the others leave. Its output comes when all have ended.
-beside "$work/without-race" without_race "$@"
+# What runs without the race detector computes, in virtual time. Its output comes when all have ended.
+idly "$work/without-race" without_race "$@"
 without_race=$!
+beside "$work/starting" starting "$@"
+starting=$!
 
 # Many packages wait rather than compute, so that more of them run than there are cores.
-# internal/lint.sh has vetted them.
+# internal/lint.sh vets them.
+failed=0
 echo "== go test"
-go test -race -vet=off -p 4 -parallel 4 -timeout 25m -skip "^($unraced)\$" "$@" "${raced[@]}"
+go test -race -vet=off -p 4 -parallel 4 -timeout 25m -skip "^($skipped)\$" "$@" "${raced[@]}" || failed=1
 
 # The suites have run with the race detector on stores in the process. Here the servers
 # need the processors. A long campaign has the time for both.
 race=()
 if [ -n "${HOLDFAST_TORTURE:-}" ]; then race=(-race); fi
-# Where a server cannot be had, the tests that need it say so.
-await "$servers" || cat "$work/servers"
 # Under a load of other tests, servers answer too late: nothing runs beside these tests, and the
 # stores with packages of their own come afterwards.
-failed=0
-await "$without_race" || failed=1
-echo "== go test without the race detector"
-cat "$work/without-race"
+# finish NAME NUMBER TITLE: shows the output of what ran beside, when it has ended.
+finish() {
+  local status=0
+  await "$2" || status=1
+  echo "== $3"
+  cat "$work/$1"
+  return "$status"
+}
+finish starting "$starting" "go test of programs" || failed=1
+finish without-race "$without_race" "go test without the race detector" || failed=1
+finish lint "$lint" "internal/lint.sh" || failed=1
+# Where a server cannot be had, the tests that need it say so.
+await "$servers" || cat "$work/servers"
 mapfile -t integration < <(go list ./proof/integration/... | grep -vE '/(hostile|azure|etcd|gcs|kubernetes|leaselocks|nats|redis)$')
 echo "== go test against real servers"
 go test "${race[@]}" -vet=off -timeout 25m "$@" -skip TestVersioned "${integration[@]}" || failed=1

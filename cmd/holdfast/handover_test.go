@@ -61,7 +61,7 @@ func TestMain(m *testing.M) {
 
 // buildOnce builds the programs.
 var buildOnce = sync.OnceValues(func() ([]byte, error) {
-	state := "-X github.com/holdfast-go/holdfast/cmd/internal/stores.RootState=" + filepath.Join(built, "state")
+	state := "-s -w -X github.com/holdfast-go/holdfast/cmd/internal/stores.RootState=" + filepath.Join(built, "state")
 	out, err := exec.Command("go", "build", "-buildvcs=false", "-ldflags", state, "-o", filepath.Join(built, "both")+"/", ".", "../holdfast-stores").CombinedOutput()
 	if err == nil {
 		err = os.Mkdir(filepath.Join(built, "small"), 0o700)

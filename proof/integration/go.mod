@@ -19,6 +19,7 @@ require (
 	github.com/holdfast-go/holdfast/kubernetes v0.1.0
 	github.com/holdfast-go/holdfast/nats v0.1.0
 	github.com/holdfast-go/holdfast/object v0.1.0
+	github.com/holdfast-go/holdfast/observe v0.1.0
 	github.com/nats-io/nats.go v1.53.1
 	go.etcd.io/etcd/api/v3 v3.6.14
 	go.etcd.io/etcd/client/v3 v3.6.14

@@ -2,6 +2,7 @@ package gcs_test
 
 import (
 	"net/url"
+	"os"
 	"testing"
 
 	"github.com/holdfast-go/holdfast/gcp/gcsbucket"
@@ -12,6 +13,8 @@ import (
 	"github.com/holdfast-go/holdfast/proof/integration/servers"
 	"github.com/holdfast-go/holdfast/store"
 )
+
+func TestMain(m *testing.M) { os.Exit(new(servers.Set).Main(m)) }
 
 // openBucket opens a bucket at an address as another process would.
 func openBucket(t testing.TB, name, address string, opts *gcsbucket.Options) *gcsbucket.Bucket {
