@@ -323,10 +323,10 @@ func list[T any](r *reader, t *table[T]) {
 	if time.Now().Before(t.next) {
 		return
 	}
-	begun := time.Now()
 	ctx, cancel := context.WithTimeout(r.ctx, listTimeout)
 	defer cancel()
 	r.budget.take(ctx, 1)
+	begun := time.Now()
 	keys := 0
 	note := func(name, tag string) {
 		keys++
@@ -341,7 +341,10 @@ func list[T any](r *reader, t *table[T]) {
 	r.mu.Unlock()
 	bad := 0
 	var failed error
-	perRequest, weight := 1000, 1
+	perRequest, weight, share := 1000, 1, 5
+	if !r.p.traits.Local {
+		perRequest = 100 // the store does not tell the size of its pages
+	}
 	below, err := store.Prefix(r.p.st, t.prefix)
 	tags, tagged := store.As[store.TagLister](below)
 	switch {
@@ -349,7 +352,7 @@ func list[T any](r *reader, t *table[T]) {
 		failed = err
 	case tagged:
 		cost := tags.ListCost()
-		perRequest, weight = max(1, cost.Keys), max(1, cost.Gets)
+		perRequest, weight, share = max(1, cost.Keys), max(1, cost.Gets), 2
 		for key, err := range tags.ListTags(ctx, t.below) {
 			if err != nil {
 				failed = err
@@ -379,8 +382,9 @@ func list[T any](r *reader, t *table[T]) {
 	took := time.Since(begun)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	// A listing takes at most half of the requests, and a tenth of the time.
-	t.every = max(r.p.o.Interval, r.budget.timeFor(2*cost), 10*took)
+	// Listings take at most half of the requests, or a fifth if they do not show what has changed, and a
+	// tenth of the time.
+	t.every = max(r.p.o.Interval, r.budget.timeFor(share*cost), 10*took)
 	t.next = begun.Add(t.every)
 	t.tags, t.bad = tagged, bad
 	t.problem = ""
