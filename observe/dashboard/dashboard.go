@@ -44,7 +44,7 @@ type Options struct {
 	CheckpointPrefix string
 
 	// RequestsPerMinute bounds the requests to the store, for all pages together, from 1 to 60,000.
-	// A listing counts as the number of reads that cost as much, as far as the store tells it (see
+	// A listing counts as the number of reads that cost as much, if the store states its cost (see
 	// [store.ListCost]), and otherwise as one request for each 100 names. Default 600, or 6,000 on a
 	// store that is reached without a network.
 	RequestsPerMinute int

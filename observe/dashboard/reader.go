@@ -23,8 +23,8 @@ const (
 	retryEvery  = 10 * time.Second // between two reads of a key that cannot be read
 	listTimeout = 2 * time.Minute
 	soon        = 100 * time.Millisecond // between two rounds, at least
-	lingering   = 20 * time.Second // for which the reader goes on after the last page was closed
-	detailEvery = 5 * time.Second  // between two reads of a history, of a session or of a log
+	lingering   = 20 * time.Second       // for which the reader reads after the last page was closed
+	detailEvery = 5 * time.Second        // between two reads of a history, of a session or of a log
 	panelEvery  = 10 * time.Second
 	mostEntries = 200_000 // of a table; further names are counted only
 	mostDetails = 50      // locks whose history is read
@@ -53,7 +53,7 @@ type table[T any] struct {
 	listed   time.Time     // when the last complete listing began
 	next     time.Time     // of the next listing
 	every    time.Duration // until the listing after that
-	tags     bool          // the store tells which keys have changed
+	tags     bool          // listings show which keys have changed
 	problem  string        // why the last listing failed
 	bad      int           // keys without a name that can be shown
 	tooMany  int           // keys above the bound
@@ -133,7 +133,7 @@ func newReader(p *Page, locks *lease.Client, checkpoints *checkpoint.RegisterSto
 	return r
 }
 
-// want says that a page shows a kind of things. The reader goes on for a while.
+// want says that a page shows a kind of things. The reader reads it for a while.
 func (r *reader) want(kind string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -223,7 +223,7 @@ func (r *reader) run() {
 	for {
 		begun := time.Now()
 		if !r.readAll() {
-			select { // nobody looks
+			select { // no page is open
 			case <-r.ctx.Done():
 				return
 			case <-r.wake:
@@ -533,7 +533,7 @@ func readEntry[T any](ctx context.Context, r *reader, t *table[T], name string) 
 	r.publishSome()
 }
 
-// readLock reads a lock. A record that nobody can read is a result, too.
+// readLock reads a lock. A damaged record is a result, too.
 func (r *reader) readLock(ctx context.Context, name string, before entry[lock]) (lock, error) {
 	info, err := r.locksOf.Inspect(ctx, name)
 	now := time.Now()
@@ -670,8 +670,8 @@ type Summary struct {
 	Locks, Held, Waiting int
 	Broken, Unreadable   int
 
-	// Shortest is the time until the deadline of the lease that ends first, as far as the clocks tell
-	// it. It is negative if that lease has expired, and math.MaxInt64 if no lease is held.
+	// Shortest is the time until the deadline of the lease that ends first, by the clocks of the holder and
+	// of this machine. It is negative if that lease has expired, and math.MaxInt64 if no lease is held.
 	Shortest time.Duration
 
 	// Listed is the time of the last complete listing; zero before the first one.
@@ -679,7 +679,7 @@ type Summary struct {
 }
 
 // Summary returns what the page knows of the locks, for metrics. It sends no request itself, but makes the
-// reader go on for 20 seconds, as an open page does.
+// reader read the store for 20 seconds, as an open page does.
 func (p *Page) Summary() Summary {
 	p.r.want(kindLocks)
 	p.r.mu.Lock()
