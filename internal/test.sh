@@ -7,13 +7,13 @@ cd "$(dirname "$0")/.."
 
 # Programs of the system that tests need: file systems to cut the power of, a tracer to make
 # system calls fail, Java for DynamoDB Local, setlock to compare with, shells that read
-# completions, the program that checks a unit of systemd, the servers MariaDB, Redis and etcd, and
-# pip for the generator of the site.
+# completions, the program that checks a unit of systemd, the servers MariaDB, Redis and etcd, the
+# browser Chromium, and pip for the generator of the site.
 declare -A package=(
   [strace]=strace [mkfs.ext4]=e2fsprogs [mkfs.xfs]=xfsprogs [losetup]=mount
   [java]=default-jre-headless [npm]=npm [node]=nodejs [setlock]=daemontools [zsh]=zsh [fish]=fish
   [systemd-analyze]=systemd [etcd]=etcd-server [etcdctl]=etcd-client [mariadbd]=mariadb-server
-  [redis-server]=redis-server [redis-cli]=redis-tools
+  [redis-server]=redis-server [redis-cli]=redis-tools [chromium]=chromium
 )
 missing=()
 # PostgreSQL's own programs lie where no PATH finds them.
@@ -122,11 +122,11 @@ failed=0
 await "$without_race" || failed=1
 echo "== go test without the race detector"
 cat "$work/without-race"
-mapfile -t integration < <(go list ./proof/integration/... | grep -vE '/(hostile|azure|etcd|gcs|leaselocks|nats|redis)$')
+mapfile -t integration < <(go list ./proof/integration/... | grep -vE '/(hostile|azure|dashboard|etcd|gcs|leaselocks|nats|redis)$')
 echo "== go test against real servers"
 go test "${race[@]}" -vet=off -timeout 25m "$@" -skip TestVersioned "${integration[@]}" || failed=1
 echo "== go test of stores with packages of their own"
-go test "${race[@]}" -vet=off -p 2 -timeout 25m "$@" ./proof/integration/{azure,etcd,gcs,leaselocks,nats,redis} || failed=1
+go test "${race[@]}" -vet=off -p 2 -timeout 25m "$@" ./proof/integration/{azure,dashboard,etcd,gcs,leaselocks,nats,redis} || failed=1
 
 # The tests of buckets with versions mostly wait, for writes to settle, and take a write
 # that lasts two seconds for one of unknown outcome, which fails them. So they do not run beside those

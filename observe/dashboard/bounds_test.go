@@ -177,6 +177,28 @@ func TestLostStore(t *testing.T) {
 	})
 }
 
+// TestUnknownLocks: pages of locks that do not exist leave nothing behind.
+func TestUnknownLocks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		page, err := dashboard.New(memstore.New(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer page.Close()
+		for i := range 20 {
+			if body := look(t.Context(), page, fmt.Sprintf("/lock?name=unknown/%d", i)); !strings.Contains(body, "No holder has ever taken the lock") {
+				t.Fatalf("the page of an unknown lock:\n%s", body)
+			}
+		}
+		for _, name := range []string{"", "../x", "a//b", strings.Repeat("x", 2000)} {
+			look(t.Context(), page, "/lock?name="+name)
+		}
+		if n := page.Summary().Locks; n != 0 {
+			t.Errorf("the page knows %d locks, want none", n)
+		}
+	})
+}
+
 // TestMaxPages: a page above the bound shows its state, and gets no updates.
 func TestMaxPages(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -174,6 +174,9 @@ func (r *reader) watch(kind string, names []string, n int) {
 			delete(counts, name)
 			if kind == kindLock {
 				delete(r.histories, name)
+				if e := r.locks.entries[name]; e != nil && e.tag == 0 && (e.absent || e.read == 0) {
+					delete(r.locks.entries, name) // a page has asked for a lock that does not exist
+				}
 			}
 		}
 	}
@@ -562,7 +565,7 @@ func (r *reader) readDetails() {
 	for _, name := range names[:min(len(names), mostDetails)] {
 		r.mu.Lock()
 		e := r.locks.entries[name]
-		if e == nil && r.locks.selects(name) && len(r.locks.entries) < mostEntries {
+		if e == nil && r.locks.selects(name) && store.CheckKey(name) == nil && len(r.locks.entries) < mostEntries {
 			e = &entry[lock]{due: true, listing: r.locks.listing}
 			r.locks.entries[name] = e
 		}
