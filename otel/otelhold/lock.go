@@ -82,7 +82,7 @@ func (h *hold) isFull(around trace.SpanContext) bool {
 	return around.Equal(trace.SpanContextFromContext(*h.values.Load())) && h.requests.Add(1) > MaxRequests
 }
 
-// countRequests writes into the span how many of its requests were not recorded, and begins to count anew.
+// countRequests writes into the span how many of its requests were not recorded, and starts the count again.
 func (h *hold) countRequests(span trace.Span) {
 	if n := h.requests.Swap(0) - MaxRequests; n > 0 {
 		span.SetAttributes(attribute.Int64("holdfast.unrecorded", n))
