@@ -8,12 +8,13 @@ cd "$(dirname "$0")/.."
 # Programs of the system that tests need: file systems to cut the power of, a tracer to make
 # system calls fail, Java for DynamoDB Local, setlock to compare with, shells that read
 # completions, the program that checks a unit of systemd, the servers MariaDB, Redis, etcd and
-# Prometheus, and pip for the generator of the site.
+# Prometheus, the browser Chromium, and pip for the generator of the site.
 declare -A package=(
   [strace]=strace [mkfs.ext4]=e2fsprogs [mkfs.xfs]=xfsprogs [losetup]=mount
   [java]=default-jre-headless [npm]=npm [node]=nodejs [setlock]=daemontools [zsh]=zsh [fish]=fish
   [systemd-analyze]=systemd [etcd]=etcd-server [etcdctl]=etcd-client [mariadbd]=mariadb-server
   [redis-server]=redis-server [redis-cli]=redis-tools [promtool]=prometheus [prometheus]=prometheus
+  [chromium]=chromium
 )
 missing=()
 # PostgreSQL's own programs lie where no PATH finds them.
@@ -89,7 +90,7 @@ unraced+='|TestSimulationNotices|TestShortWaitsReturnToAQueueThatWasSlow'
 unraced+='|TestOneSlowKeyAmongMany|TestWaitersShareReadsOfASession|TestAcceptedOptionsLoseNothing|TestSteadyLatency|TestFrozenStoreCostsFewGoroutines|TestBatchPollTakeover'
 unraced+='|TestNoLeaseIsLost|TestWithoutBackOff'
 unraced+='|TestBatchPollRequests|TestBatchPollHandOver|TestBatchPollOddListings|TestAllBeforeAWaiterLeave'
-unraced+='|TestTableOfEachShape|TestSweepOnAWS|TestStoreInOrder|TestEveryCallFaulty|TestSweepDuringWrites|TestSweepResumed'
+unraced+='|TestWakeUps|TestRequestToSeveralEndsWithThem|TestSlowWritesLoseNoLease|TestRegisterHistories|TestTableOfEachShape|TestSweepOnAWS|TestStoreInOrder|TestEveryCallFaulty|TestSweepDuringWrites|TestSweepResumed'
 unraced+='|TestSQLiteLargeRow|TestPolicies|TestStatusUsage|TestNamesWhatIsInIt|TestSweepRate|TestSweepMemory|TestBatchPollThatIsWrong|TestRequestsOfWa(iters|tchers)'
 # These have no goroutines but those of package testing: readers of the repository, and pure rules.
 plain=(. ./internal/lockrec ./internal/mutanttest)
@@ -103,7 +104,7 @@ again='TestSimulation|TestSimulationOfCrowds|TestOneFaultInEachOrderOfCalls|Test
 started='TestScript|TestStatuses|TestMessagesOfServers|TestTwoKindsOnOnePrefix|TestDatabaseOfOthers|TestDatabaseNamesArePrintedEscaped'
 started+='|TestRowsOfOtherPrograms|TestTextOfOthersIsPrintedEscaped|TestListingsWithDamage|TestOneFaultIsOneStory|TestDocumentedLines'
 started+='|TestDoctorShowsItsSteps|TestMeasurementsLeaveNothing|TestTwoUsersAndRoot|TestCompletionsOfNames|TestCopyStoreOfBuckets|TestGC'
-started+='|TestQuickstart|TestS3|TestReservations|TestOtherKindOfStoreOnS3|TestOtherKindBehindManyObjects'
+started+='|TestQuickstart|TestS3|TestReservations|TestOtherKindOfStoreOnS3|TestOtherKindBehindManyObjects|TestObjectsAmongLocks|TestNoRuleWhereVersionsAreTheState|TestDynamoDB'
 started+='|TestHandOver|TestNoLibraries|TestStartUpSystemCalls|TestSlowStartOfTheCommand|TestStartUpPackages'
 # with TESTS prints the packages with these tests, but for the models and the plain ones.
 with() {
@@ -119,18 +120,20 @@ skipped=$unraced'|'$started
 if [ -n "${HOLDFAST_TORTURE:-}" ]; then skipped=$unraced; fi
 
 without_race() {
-  go test -vet=off -p 4 -parallel 4 -timeout 25m -run "^($unraced|$again)\$" "$@" "${rest[@]}"
-  go test -vet=off -timeout 25m "$@" "${models[@]}"
+  local status=0
+  go test -vet=off -p 4 -parallel 4 -timeout 25m -run "^($unraced|$again)\$" "$@" "${rest[@]}" || status=1
+  go test -vet=off -timeout 25m "$@" "${models[@]}" || status=1
   # The mutants of a package are checked if -run names them.
-  go test -vet=off -timeout 25m -run '.|Mutants' "$@" "${plain[@]}"
+  go test -vet=off -timeout 25m -run '.|Mutants' "$@" "${plain[@]}" || status=1
+  return "$status"
 }
-starting() { go test -vet=off -p 2 -timeout 25m -run "^($started)\$" "$@" "${starting[@]}"; }
+start_programs() { go test -vet=off -p 2 -timeout 25m -run "^($started)\$" "$@" "${starting[@]}"; }
 
 # What runs without the race detector computes, in virtual time. Its output comes when all have ended.
 idly "$work/without-race" without_race "$@"
 without_race=$!
-beside "$work/starting" starting "$@"
-starting=$!
+beside "$work/programs" start_programs "$@"
+programs=$!
 
 # Many packages wait rather than compute, so that more of them run than there are cores.
 # internal/lint.sh vets them.
@@ -142,8 +145,6 @@ go test -race -vet=off -p 4 -parallel 4 -timeout 25m -skip "^($skipped)\$" "$@" 
 # need the processors. A long campaign has the time for both.
 race=()
 if [ -n "${HOLDFAST_TORTURE:-}" ]; then race=(-race); fi
-# Under a load of other tests, servers answer too late: nothing runs beside these tests, and the
-# stores with packages of their own come afterwards.
 # finish NAME NUMBER TITLE: shows the output of what ran beside, when it has ended.
 finish() {
   local status=0
@@ -152,20 +153,25 @@ finish() {
   cat "$work/$1"
   return "$status"
 }
-finish starting "$starting" "go test of programs" || failed=1
+finish programs "$programs" "go test of programs" || failed=1
 finish without-race "$without_race" "go test without the race detector" || failed=1
 finish lint "$lint" "internal/lint.sh" || failed=1
 # Where a server cannot be had, the tests that need it say so.
 await "$servers" || cat "$work/servers"
-mapfile -t integration < <(go list ./proof/integration/... | grep -vE '/(hostile|azure|etcd|gcs|kubernetes|leaselocks|nats|redis)$')
+# Under a load of other tests, servers answer too late: nothing computes beside these tests.
+on_servers=(go test "${race[@]}" -vet=off -timeout 25m)
+mapfile -t integration < <(go list ./proof/integration/... | grep -vE '/(hostile|azure|dashboard|etcd|gcs|kubernetes|leaselocks|nats|redis)$')
+# The stores with packages of their own mostly wait, for leases to expire and for servers to start again. They get the
+# processor time that the others leave, one package after the other.
+beside "$work/stores" "${on_servers[@]}" -p 1 "$@" ./proof/integration/{azure,dashboard,gcs,redis,etcd,nats,kubernetes,leaselocks}
+stores=$!
 echo "== go test against real servers"
-go test "${race[@]}" -vet=off -timeout 25m "$@" -skip TestVersioned "${integration[@]}" || failed=1
-echo "== go test of stores with packages of their own"
-go test "${race[@]}" -vet=off -p 2 -timeout 25m "$@" ./proof/integration/{azure,etcd,gcs,kubernetes,leaselocks,nats,redis} || failed=1
+"${on_servers[@]}" "$@" -skip TestVersioned "${integration[@]}" || failed=1
+finish stores "$stores" "go test of stores with packages of their own" || failed=1
 
 # The tests of buckets with versions mostly wait, for writes to settle, and take a write
 # that lasts two seconds for one of unknown outcome, which fails them. So they do not run beside those
 # against the other servers.
 echo "== go test of buckets with versions"
-go test "${race[@]}" -vet=off -timeout 25m -parallel 96 "$@" -run TestVersioned ./proof/integration || failed=1
+"${on_servers[@]}" -parallel 96 "$@" -run TestVersioned ./proof/integration || failed=1
 exit "$failed"

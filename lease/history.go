@@ -2,11 +2,8 @@ package lease
 
 import (
 	"context"
-	"errors"
-	"fmt"
 
 	"github.com/holdfast-go/holdfast/internal/lockrec"
-	"github.com/holdfast-go/holdfast/store"
 )
 
 // HistoryEntry is one thing that happened to a lock. The fields are:
@@ -82,25 +79,5 @@ func (c *Client) History(ctx context.Context, name string) ([]HistoryEntry, erro
 	if err != nil {
 		return nil, err
 	}
-	s, err := of.Fetch(ctx)
-	if err != nil && !errors.Is(err, store.ErrCorrupt) {
-		return nil, err
-	}
-	var rec *Record
-	if err == nil {
-		rec = s.Rec
-	}
-	var older []byte
-	key := of.HistoryKey()
-	if key != "" {
-		var unread error
-		if older, _, unread = c.space.Store.Get(ctx, key); unread != nil && !errors.Is(unread, store.ErrNotFound) {
-			err = errors.Join(err, fmt.Errorf("history of lock %q: %w", name, unread))
-		}
-	}
-	entries, damaged := lockrec.HistoryOf(name, rec, older)
-	if err = errors.Join(err, damaged); err == nil && rec == nil && older == nil {
-		err = of.Absent()
-	}
-	return entries, err
+	return of.History(ctx)
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/lease"
 	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/memstore"
 )
 
 // historyKey is where the older part of the history of the lock "job" is.
@@ -207,6 +208,31 @@ func TestHistoryDelaysNoLease(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestHistoryOfACopy: a copied lock has a history of its own, which begins with the copy.
+func TestHistoryOfACopy(t *testing.T) {
+	bubble(t, func(t *testing.T, st store.Store) {
+		from := client(t, st, &lease.Options{History: true, Holder: "ada"})
+		mustRelease(t, mustTry(t, from, "job"))
+		to := client(t, memstore.New(), &lease.Options{Holder: "eve"})
+		for _, changed := range []bool{true, false} {
+			r, err := to.CopyLock(t.Context(), from, "job", nil)
+			if err != nil || r.Changed != changed {
+				t.Fatalf("the copy: %+v, %v", r, err)
+			}
+		}
+		mustRelease(t, mustTry(t, to, "job"))
+		all, err := to.History(t.Context(), "job")
+		must(t, err)
+		var got []string
+		for _, e := range all {
+			got = append(got, fmt.Sprint(e.Kind, e.Holder, e.By, e.Missing))
+		}
+		if want := []string{"begun0", "copiedeve0", "grantedeve0", "releasedeve0"}; !slices.Equal(got, want) {
+			t.Errorf("the history is %q, want %q", got, want)
+		}
+	})
 }
 
 // TestHistoryAndSweep: a sweep removes the history with its lock.
@@ -433,17 +459,17 @@ func histories(t *testing.T, l *historyLedger, st store.Store, random *rand.Rand
 func oneProcess(t *testing.T, st store.Store, random *rand.Rand, name string) {
 	w := newWire(st)
 	var mu sync.Mutex
-	dead, worse := false, random.IntN(3)
+	dead, worse, network := false, random.IntN(3), rand.New(rand.NewPCG(random.Uint64(), 1))
 	w.set(func(op *store.Op) fault {
 		mu.Lock()
 		defer mu.Unlock()
 		switch {
 		case dead:
 			return drop
-		case op.Kind == store.OpWatch || random.IntN(10) >= worse:
+		case op.Kind == store.OpWatch || network.IntN(10) >= worse:
 			return pass
 		}
-		return []fault{drop, lose, fail, repeat}[random.IntN(4)]
+		return []fault{drop, lose, fail, repeat}[network.IntN(4)]
 	})
 	c, err := lease.New(w, &lease.Options{TTL: 10 * time.Second, Holder: name, History: random.IntN(4) > 0})
 	if err != nil {

@@ -114,7 +114,7 @@ func TestTraceError(t *testing.T) {
 	})
 }
 
-// TestTakeoverReason: the guard of a grant tells why it could end another grant, as the event does.
+// TestTakeoverReason: the guard of a grant says why it could end another grant, as the event does.
 func TestTakeoverReason(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		dead := mustAcquire(t, client(t, st, &lease.Options{ManualRenewal: true}), "job")

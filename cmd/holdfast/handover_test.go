@@ -133,6 +133,13 @@ func TestHandOver(t *testing.T) {
 		if out := p.must(t, small, "help", "stores"); !strings.Contains(out, "dynamodb://TABLE/PREFIX") {
 			t.Errorf("the help lacks stores: %s", out)
 		}
+		// Only the other program has the server of serve.
+		if out, err := exec.Command(small, "--store", disk, "serve", "--listen", "banana").CombinedOutput(); err == nil || !strings.Contains(string(out), "serve needs the program holdfast-stores") {
+			t.Errorf("serve alone: %v: %s", err, out)
+		}
+		if out, err := exec.Command(both, "--store", disk, "serve", "--listen", "banana").CombinedOutput(); err == nil || !strings.Contains(string(out), "--listen must be an address") {
+			t.Errorf("serve: %v: %s", err, out)
+		}
 		if out := p.must(t, small, "version"); !strings.Contains(out, "holdfast-stores is missing") {
 			t.Errorf("version says %q", out)
 		}

@@ -70,9 +70,6 @@ const (
 	// The largest sizes of the texts of an entry, as JSON.
 	maxHistoryName, maxHistoryReason = 64, 96
 
-	// maxHistoryField is more than this version writes into a record. A larger field is damaged.
-	maxHistoryField = 4096
-
 	// maxNumber bounds the numbers in a history, so that none of them overflows.
 	maxNumber = 1 << 60
 )
@@ -108,22 +105,13 @@ type history struct {
 // first is the number of the first entry.
 func (h *history) first() uint64 { return h.Last - uint64(len(h.Entries)) + 1 }
 
-// drop removes the oldest entries.
-func (h *history) drop(n int) { h.Entries = h.Entries[n:] }
-
 func decodeHistory(value json.RawMessage) (*history, error) {
 	h := &history{}
-	if err := json.Unmarshal(value, h); err != nil {
-		return nil, err
+	err := json.Unmarshal(value, h)
+	if err == nil && (h.From == 0 || h.From > maxNumber || h.Last > maxNumber || uint64(len(h.Entries)) > h.Last) {
+		err = errors.New("a number in the history is out of range")
 	}
-	return h, h.check()
-}
-
-func (h *history) check() error {
-	if h.From == 0 || h.From > maxNumber || h.Last > maxNumber || uint64(len(h.Entries)) > h.Last {
-		return errors.New("a number in the history is out of range")
-	}
-	return nil
+	return h, err
 }
 
 // pending returns the history in the record r. It is nil if there is none.
@@ -132,9 +120,6 @@ func pending(r *Record) (*history, error) {
 		return nil, nil
 	}
 	h, err := decodeHistory(r.history)
-	if err == nil && len(r.history) > maxHistoryField {
-		err = fmt.Errorf("the history in the record has %d bytes", len(r.history))
-	}
 	if err != nil {
 		return nil, fmt.Errorf("%w: the history in the record of lock %q: %w", store.ErrCorrupt, r.Name, err)
 	}
@@ -148,10 +133,7 @@ func pending(r *Record) (*history, error) {
 // at most one request for each grant.
 func Chronicle(next, base *Record, n HistoryNote) (move bool) {
 	copied := next.history // by [Copied], if base has none
-	next.history = nil
-	if base != nil {
-		next.history = base.history
-	}
+	next.history = cmp.Or(base, &Record{}).history
 	if next.Kind == KindSession || !n.Keep && next.history == nil && copied == nil {
 		return false
 	}
@@ -181,31 +163,24 @@ func Chronicle(next, base *Record, n HistoryNote) (move bool) {
 	}
 	h.Last += uint64(len(more))
 	if n.Moved.From == h.From && n.Moved.Last >= h.first() {
-		h.drop(int(min(n.Moved.Last-h.first()+1, uint64(len(h.Entries)))))
+		h.Entries = h.Entries[min(n.Moved.Last-h.first()+1, uint64(len(h.Entries))):]
 	}
 	size := h.size()
 	for ; size > maxPending; size = h.size() {
-		h.drop(1)
+		h.Entries = h.Entries[1:]
 	}
 	h.State = state
 	if move = n.Keep && grants && size >= maxPending/2 && h.grantsSinceTry() >= 2; move {
 		h.Tried = h.Last
 	}
-	if next.history, err = marshal(h); err != nil { // no field can fail
-		next.history = nil
-	}
+	next.history, _ = marshal(h) // no field can fail
 	return move
 }
 
 // changesOf returns the entries for the difference between two records, and reports whether a grant begins.
 func changesOf(next, base *Record, h *history, n HistoryNote) (all []HistoryEntry, grants bool) {
-	var before, after []Member
-	if base != nil {
-		before = Possessors(base)
-	} else {
-		base = &Record{State: Free}
-	}
-	after = Possessors(next)
+	base = cmp.Or(base, &Record{State: Free})
+	before, after := Possessors(base), Possessors(next)
 	ended, began := withoutGrants(before, after), withoutGrants(after, before)
 	broken := n.Cause.Kind == HistoryBroken
 	for _, m := range ended {
@@ -461,10 +436,7 @@ func MoveHistory(r *Record, old []byte) (value []byte, mark HistoryMark, err err
 		reg.Parts = reg.Parts[:n-1]
 	}
 	for _, p := range merged(last, h) {
-		part, err := marshal(p)
-		if err != nil {
-			return nil, mark, err
-		}
+		part, _ := marshal(p)
 		reg.Parts = append(reg.Parts, part)
 	}
 	reg.Holdfast, reg.Kind, reg.Name = PlainFormat, historyKind, r.Name
@@ -525,9 +497,6 @@ func bareHistory(r *Record) json.RawMessage {
 		return nil
 	}
 	h.Entries = nil
-	value, err := marshal(h)
-	if err != nil {
-		return nil
-	}
+	value, _ := marshal(h)
 	return value
 }

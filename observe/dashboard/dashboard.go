@@ -44,8 +44,9 @@ type Options struct {
 	CheckpointPrefix string
 
 	// RequestsPerMinute bounds the requests to the store, for all pages together, from 1 to 60,000.
-	// Listings count as the number of their requests, as far as the store tells it. Default 600,
-	// or 6,000 on a store that is reached without a network.
+	// A listing counts as the number of reads that cost as much, if the store states its cost (see
+	// [store.ListCost]), and otherwise as one request for each 100 names. Default 600, or 6,000 on a
+	// store that is reached without a network.
 	RequestsPerMinute int
 
 	// Interval is the shortest time between two listings of the store, at most 1 h. Default 2 s.

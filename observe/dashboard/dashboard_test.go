@@ -229,6 +229,21 @@ func TestPolicy(t *testing.T) {
 	}
 }
 
+// TestOrder: each column sorts both ways, in the page and in its updates.
+func TestOrder(t *testing.T) {
+	st := memstore.New()
+	acquire(t, client(t, st, "zoe"), "a")
+	acquire(t, client(t, st, "ada"), "b")
+	base := serve(t, st, &quick)
+	await(t, base+"/", "zoe", "ada")
+	for sort, want := range map[string]string{"name": "a", "-name": "b", "holder": "b", "-holder": "a", "token": "a", "-token": "b", "other": "a"} {
+		first := (<-events(t.Context(), t, base+"/events?kind=locks&sort="+sort))
+		if got := first.Rows[first.Order[0]]; !strings.Contains(got, "lock?name="+want+`"`) {
+			t.Errorf("sort=%s: the first row is %s, want %s", sort, got, want)
+		}
+	}
+}
+
 // TestOptions: what New refuses matches ErrInvalid.
 func TestOptions(t *testing.T) {
 	for _, o := range []dashboard.Options{

@@ -78,6 +78,7 @@ func (p *Page) serveEvents(w http.ResponseWriter, r *http.Request) {
 	}
 	q := parseQuery(kind, r.URL.Query())
 	out := http.NewResponseController(w)
+	_ = out.SetReadDeadline(time.Time{}) // else the read timeout of the server would end the updates
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("X-Accel-Buffering", "no") // a proxy must not wait for more
 	said := sent{seed: maphash.MakeSeed()}

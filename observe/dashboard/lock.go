@@ -37,7 +37,7 @@ type rest struct {
 	immediate bool
 }
 
-// unreadable is the state of a lock whose record nobody can read.
+// unreadable is the state of a lock with a damaged record.
 const unreadable lease.State = "unreadable"
 
 func milliseconds(t time.Time) int64 {

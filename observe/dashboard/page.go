@@ -68,6 +68,9 @@ type renderCache struct {
 	pages map[query]*rendered
 }
 
+// mostRenders bounds the contents that are kept.
+const mostRenders = 64
+
 // render returns the content of a page, and the number of the round of which it is.
 func (p *Page) render(q query) (*rendered, uint64) {
 	c := &p.renders
@@ -76,7 +79,7 @@ func (p *Page) render(q query) (*rendered, uint64) {
 	p.r.mu.Lock()
 	defer p.r.mu.Unlock()
 	round := p.r.round
-	if c.round != round || c.pages == nil {
+	if c.round != round || c.pages == nil || len(c.pages) >= mostRenders {
 		c.round, c.pages = round, map[query]*rendered{}
 	}
 	if page := c.pages[q]; page != nil {

@@ -147,6 +147,8 @@ func (p *Page) findLocks(q *query, now time.Time) (shown []found, matching, all,
 		}
 		f := found{name: name}
 		switch q.sort {
+		case "name":
+			f.text = name
 		case "state":
 			f.text = string(l.state)
 		case "holder":
@@ -210,6 +212,8 @@ func (p *Page) findMarks(q *query) (shown []found, matching, all, pages int) {
 		}
 		f := found{name: name}
 		switch q.sort {
+		case "name":
+			f.text = name
 		case "position":
 			f.n = int64(min(m.sequence, 1<<62))
 		case "age":

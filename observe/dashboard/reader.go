@@ -23,7 +23,7 @@ const (
 	retryEvery  = 10 * time.Second // between two reads of a key that cannot be read
 	listTimeout = 2 * time.Minute
 	soon        = 100 * time.Millisecond // between two rounds, at least
-	lingering   = 20 * time.Second       // for which the reader goes on after the last page was closed
+	lingering   = 20 * time.Second       // for which the reader reads after the last page was closed
 	detailEvery = 5 * time.Second        // between two reads of a history, of a session or of a log
 	panelEvery  = 10 * time.Second
 	mostEntries = 200_000 // of a table; further names are counted only
@@ -53,7 +53,7 @@ type table[T any] struct {
 	listed   time.Time     // when the last complete listing began
 	next     time.Time     // of the next listing
 	every    time.Duration // until the listing after that
-	tags     bool          // the store tells which keys have changed
+	tags     bool          // listings show which keys have changed
 	problem  string        // why the last listing failed
 	bad      int           // keys without a name that can be shown
 	tooMany  int           // keys above the bound
@@ -133,7 +133,7 @@ func newReader(p *Page, locks *lease.Client, checkpoints *checkpoint.RegisterSto
 	return r
 }
 
-// want says that a page shows a kind of things. The reader goes on for a while.
+// want says that a page shows a kind of things. The reader reads it for a while.
 func (r *reader) want(kind string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -174,6 +174,9 @@ func (r *reader) watch(kind string, names []string, n int) {
 			delete(counts, name)
 			if kind == kindLock {
 				delete(r.histories, name)
+				if e := r.locks.entries[name]; e != nil && e.tag == 0 && (e.absent || e.read == 0) {
+					delete(r.locks.entries, name) // a page has asked for a lock that does not exist
+				}
 			}
 		}
 	}
@@ -223,7 +226,7 @@ func (r *reader) run() {
 	for {
 		begun := time.Now()
 		if !r.readAll() {
-			select { // nobody looks
+			select { // no page is open
 			case <-r.ctx.Done():
 				return
 			case <-r.wake:
@@ -323,10 +326,10 @@ func list[T any](r *reader, t *table[T]) {
 	if time.Now().Before(t.next) {
 		return
 	}
-	begun := time.Now()
 	ctx, cancel := context.WithTimeout(r.ctx, listTimeout)
 	defer cancel()
 	r.budget.take(ctx, 1)
+	begun := time.Now()
 	keys := 0
 	note := func(name, tag string) {
 		keys++
@@ -341,7 +344,10 @@ func list[T any](r *reader, t *table[T]) {
 	r.mu.Unlock()
 	bad := 0
 	var failed error
-	perRequest, weight := 1000, 1
+	perRequest, weight, share := 1000, 1, 5
+	if !r.p.traits.Local {
+		perRequest = 100 // the store does not tell the size of its pages
+	}
 	below, err := store.Prefix(r.p.st, t.prefix)
 	tags, tagged := store.As[store.TagLister](below)
 	switch {
@@ -349,7 +355,7 @@ func list[T any](r *reader, t *table[T]) {
 		failed = err
 	case tagged:
 		cost := tags.ListCost()
-		perRequest, weight = max(1, cost.Keys), max(1, cost.Gets)
+		perRequest, weight, share = max(1, cost.Keys), max(1, cost.Gets), 2
 		for key, err := range tags.ListTags(ctx, t.below) {
 			if err != nil {
 				failed = err
@@ -379,8 +385,9 @@ func list[T any](r *reader, t *table[T]) {
 	took := time.Since(begun)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	// A listing takes at most half of the requests, and a tenth of the time.
-	t.every = max(r.p.o.Interval, r.budget.timeFor(2*cost), 10*took)
+	// Listings take at most half of the requests, or a fifth if they do not show what has changed, and a
+	// tenth of the time.
+	t.every = max(r.p.o.Interval, r.budget.timeFor(share*cost), 10*took)
 	t.next = begun.Add(t.every)
 	t.tags, t.bad = tagged, bad
 	t.problem = ""
@@ -529,7 +536,7 @@ func readEntry[T any](ctx context.Context, r *reader, t *table[T], name string) 
 	r.publishSome()
 }
 
-// readLock reads a lock. A record that nobody can read is a result, too.
+// readLock reads a lock. A damaged record is a result, too.
 func (r *reader) readLock(ctx context.Context, name string, before entry[lock]) (lock, error) {
 	info, err := r.locksOf.Inspect(ctx, name)
 	now := time.Now()
@@ -558,7 +565,7 @@ func (r *reader) readDetails() {
 	for _, name := range names[:min(len(names), mostDetails)] {
 		r.mu.Lock()
 		e := r.locks.entries[name]
-		if e == nil && r.locks.selects(name) && len(r.locks.entries) < mostEntries {
+		if e == nil && r.locks.selects(name) && store.CheckKey(name) == nil && len(r.locks.entries) < mostEntries {
 			e = &entry[lock]{due: true, listing: r.locks.listing}
 			r.locks.entries[name] = e
 		}
@@ -666,8 +673,8 @@ type Summary struct {
 	Locks, Held, Waiting int
 	Broken, Unreadable   int
 
-	// Shortest is the time until the deadline of the lease that ends first, as far as the clocks tell
-	// it. It is negative if that lease has expired, and math.MaxInt64 if no lease is held.
+	// Shortest is the time until the deadline of the lease that ends first, by the clocks of the holder and
+	// of this machine. It is negative if that lease has expired, and math.MaxInt64 if no lease is held.
 	Shortest time.Duration
 
 	// Listed is the time of the last complete listing; zero before the first one.
@@ -675,7 +682,7 @@ type Summary struct {
 }
 
 // Summary returns what the page knows of the locks, for metrics. It sends no request itself, but makes the
-// reader go on for 20 seconds, as an open page does.
+// reader read the store for 20 seconds, as an open page does.
 func (p *Page) Summary() Summary {
 	p.r.want(kindLocks)
 	p.r.mu.Lock()

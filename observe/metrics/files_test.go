@@ -267,7 +267,7 @@ func TestPrometheus(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	writeFile(t, filepath.Join(dir, "prometheus.yml"), fmt.Sprintf("global: {scrape_interval: 200ms, scrape_timeout: 200ms, evaluation_interval: 1s}\nrule_files: [%q]\nscrape_configs:\n- job_name: h\n  static_configs: [{targets: [%q]}]\n", rules, program.Listener.Addr()))
+	writeFile(t, filepath.Join(dir, "prometheus.yml"), fmt.Sprintf("global: {scrape_interval: 1s, scrape_timeout: 1s, evaluation_interval: 1s}\nrule_files: [%q]\nscrape_configs:\n- job_name: h\n  static_configs: [{targets: [%q]}]\n", rules, program.Listener.Addr()))
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -323,7 +323,7 @@ func TestPrometheus(t *testing.T) {
 	for expr, want := range wants {
 		var got string
 		ok := false
-		for limit := time.Now().Add(time.Minute); !ok && time.Now().Before(limit); time.Sleep(50 * time.Millisecond) {
+		for limit := time.Now().Add(time.Minute); got != want && time.Now().Before(limit); time.Sleep(50 * time.Millisecond) {
 			select {
 			case <-exited:
 				t.Fatalf("Prometheus has ended")

@@ -142,7 +142,7 @@ func (p *program) count(series string, by float64) {
 // work takes one lock once.
 func (p *program) work(t *testing.T, name string, rnd *rand.Rand) {
 	label := func(metric string) string { return fmt.Sprintf("%s{lock=%q}", metric, name) }
-	ctx, cancel := context.WithTimeout(t.Context(), time.Duration(1+rnd.IntN(20))*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Duration(1+rnd.IntN(45))*time.Second)
 	defer cancel()
 	var g *lease.Guard
 	var err error
@@ -323,6 +323,9 @@ func (p *program) check(t *testing.T, total map[string]float64) {
 	acquired, ended := sum(got, promtext.Acquired, ""), sum(got, promtext.Lost, "")+sum(got, promtext.Released, "")
 	if acquired != ended {
 		t.Errorf("%v grants began, and %v ended", acquired, ended)
+	}
+	if n := sum(got, promtext.HoldDuration+"_count", ""); n != acquired {
+		t.Errorf("the histogram has %v grants of %v", n, acquired)
 	}
 	if held, n := sum(got, promtext.HeldSeconds, ""), sum(got, promtext.HoldDuration+"_sum", ""); math.Abs(held-n) > 1e-6 {
 		t.Errorf("the counter has %v seconds of holding, the histogram %v", held, n)

@@ -54,7 +54,7 @@ func TestMutants(t *testing.T) {
 			" || len(m.labels) >= m.maxLabels) {", ") {",
 			"TestManyNames"},
 		{"a counter exists only after its first increment", "events.go",
-			"		add(promtext.Lost, \"reason\", r.label)\n", "",
+			"		add(promtext.Lost, \"reason\", r.label)\n", "		_ = r\n",
 			"TestGauges"},
 		{"quotes are not escaped", "promtext/set.go",
 			"`\"`, `\\\"`, ", "",

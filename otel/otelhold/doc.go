@@ -33,6 +33,8 @@
 //   - holdfast.takeover is the reason of a takeover: why the earlier grant was over.
 //   - holdfast.key is the key of a register, object or item, and holdfast.store the name of the store.
 //   - holdfast.outcome is the result: see [Outcome].
+//   - holdfast.holder is the holder of a lock that is held.
+//   - holdfast.unrecorded is how many requests below the span were not recorded; see [MaxRequests].
 //   - holdfast.reason is the reason of a loss, such as "expired".
 //
 // # Exporters

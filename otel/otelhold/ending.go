@@ -36,6 +36,9 @@ func (e *ending) isFull() bool {
 
 // end ends a span with the present time.
 func (e *ending) end(span trace.Span) {
+	if !span.IsRecording() {
+		return // it was not sampled
+	}
 	at := trace.WithTimestamp(time.Now())
 	e.add(func() { span.End(at) })
 }
@@ -43,6 +46,9 @@ func (e *ending) end(span trace.Span) {
 // endAndWait is end, and waits until this span and the earlier ones have ended, but not long. So a program that
 // shuts its provider down after a call loses no span of the call.
 func (e *ending) endAndWait(span trace.Span) {
+	if !span.IsRecording() {
+		return
+	}
 	at, done := trace.WithTimestamp(time.Now()), make(chan struct{})
 	e.add(func() {
 		span.End(at)

@@ -135,7 +135,7 @@ func (e *env) wantBelow(parent trace.SpanContext, want ...string) {
 func attr(s tracetest.SpanStub, key attribute.Key) string {
 	for _, a := range s.Attributes {
 		if a.Key == key {
-			return a.Value.Emit()
+			return a.Value.String()
 		}
 	}
 	return ""

@@ -13,6 +13,9 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
+// MaxRequests is how many requests are recorded directly below one span of an acquire or hold.
+const MaxRequests = 1000
+
 // TraceLock is a value for [lease.Options].Trace: it records the spans of locks.
 func (t *Telemetry) TraceLock(ctx context.Context, name string, g *lease.Guard) (context.Context, func(*lease.Guard, error)) {
 	if g != nil {
@@ -25,36 +28,38 @@ func (t *Telemetry) TraceLock(ctx context.Context, name string, g *lease.Guard) 
 	}
 	h.values.Store(&acquiring)
 	return holdContext{ctx, h}, func(g *lease.Guard, err error) {
+		h.countRequests(span)
 		if g != nil {
 			h.begin(g)
 			span.SetAttributes(grantAttrs(g)...)
 		}
-		outcome, failed := acquired(err)
+		if held := (*lease.HeldError)(nil); errors.As(err, &held) {
+			span.SetAttributes(attribute.String("holdfast.holder", text(held.Record.Holder)))
+		}
+		outcome, failed := acquired(ctx, err)
 		set(span, outcome, failed)
 		t.ending.endAndWait(span)
 	}
 }
 
 // acquired returns the outcome of a call that takes a lock, and its error unless that is an expected answer.
-func acquired(err error) (outcome string, failed error) {
+func acquired(ctx context.Context, err error) (outcome string, failed error) {
 	held := (*lease.HeldError)(nil)
 	switch {
 	case err == nil:
 		return "acquired", nil
 	case errors.Is(err, lease.ErrAlreadyRan) && !errors.Is(err, lease.ErrRunInFuture):
 		return "already ran", nil
-	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
-		return "cancelled", err
 	case errors.Is(err, lease.ErrClosed):
 		return "closed", err
 	case errors.Is(err, lease.ErrUnresponsive):
 		return "unresponsive", err
+	case errors.Is(err, lease.ErrUnresolved), store.InDoubt(err):
+		return "unknown", err
 	case errors.As(err, &held) && err == error(held): // not the last holder seen by a wait that failed
 		return "held", nil
-	case errors.Is(err, lease.ErrHeld):
-		return "held", err
-	case store.OutcomeOf(err) == store.Unknown:
-		return "unknown", err
+	case ctx.Err() != nil:
+		return "cancelled", err
 	}
 	return "failed", err
 }
@@ -68,6 +73,20 @@ type hold struct {
 	span     trace.Span                      // of the hold
 	once     sync.Once
 	released atomic.Bool
+	requests atomic.Int64 // directly below the span acquire, or hold
+}
+
+// isFull reports whether a request directly below the span around is not recorded. A wait and a hold can last for
+// weeks, and systems that store traces do not expect traces without an end.
+func (h *hold) isFull(around trace.SpanContext) bool {
+	return around.Equal(trace.SpanContextFromContext(*h.values.Load())) && h.requests.Add(1) > MaxRequests
+}
+
+// countRequests writes into the span how many of its requests were not recorded, and begins to count anew.
+func (h *hold) countRequests(span trace.Span) {
+	if n := h.requests.Swap(0) - MaxRequests; n > 0 {
+		span.SetAttributes(attribute.Int64("holdfast.unrecorded", n))
+	}
 }
 
 // begin begins the span of the hold. From now on it is the span of all contexts that come from the call's.
@@ -81,6 +100,7 @@ func (h *hold) begin(g *lease.Guard) {
 // end ends the span of the hold, unless it has ended.
 func (h *hold) end(cause error) {
 	h.once.Do(func() {
+		h.countRequests(h.span)
 		lost := (*lease.LostError)(nil)
 		switch {
 		case errors.As(cause, &lost):

@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/holdfast-go/holdfast/lease"
+	"github.com/holdfast-go/holdfast/otel/otelhold"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/faultstore"
 	"go.opentelemetry.io/otel/codes"
@@ -83,7 +85,7 @@ func TestNoParent(t *testing.T) {
 	})
 }
 
-// TestWaitAndTakeover: the span of an acquire lasts for the wait, and tells why the earlier grant was over.
+// TestWaitAndTakeover: the span of an acquire lasts for the wait, and says why the earlier grant was over.
 func TestWaitAndTakeover(t *testing.T) {
 	bubble(t, func(e *env) {
 		dead := e.client(e.st, lease.Options{TTL: 10 * time.Second, ManualRenewal: true})
@@ -163,12 +165,22 @@ func TestNotAcquired(t *testing.T) {
 		_, err = c.TryAcquire(e.Context(), "job", nil)
 		e.wantIs(err, lease.ErrHeld)
 		e.want(e.one("holdfast acquire"), "held", codes.Unset)
+		if got, want := attr(e.one("holdfast acquire"), "holdfast.holder"), c.Options().Holder; got != want {
+			t.Errorf("the holder is %q, want %q", got, want)
+		}
 
 		e.exporter.Reset()
 		ctx, cancel := within(time.Second)
 		defer cancel()
 		_, err = c.Acquire(ctx, "job", nil)
 		e.wantIs(err, context.DeadlineExceeded)
+		e.want(e.one("holdfast acquire"), "cancelled", codes.Error)
+		e.exporter.Reset()
+		why := errors.New("no longer needed")
+		stopped, stop := context.WithCancelCause(e.Context())
+		time.AfterFunc(time.Second, func() { stop(why) })
+		_, err = c.Acquire(stopped, "job", nil)
+		e.wantIs(err, why)
 		e.want(e.one("holdfast acquire"), "cancelled", codes.Error)
 		for _, s := range e.exporter.GetSpans() {
 			if s.Name == "holdfast store watch" && s.Status.Code != codes.Unset {
@@ -324,5 +336,34 @@ func TestPanic(t *testing.T) {
 		}()
 		e.want(e.one("holdfast hold"), "released", codes.Unset)
 		e.want(e.one("holdfast release"), "ok", codes.Unset)
+	})
+}
+
+// TestMaxRequests: below a hold that lasts for days, not all renewals are recorded. The requests of the work are.
+func TestMaxRequests(t *testing.T) {
+	bubble(t, func(e *env) {
+		c := e.client(e.st, lease.Options{TTL: 3 * time.Second})
+		other := e.tel.Store(e.st)
+		e.must(c.Do(e.Context(), "job", func(ctx context.Context, g *lease.Guard) error {
+			time.Sleep(time.Hour)
+			ctx, work := e.tracer.Start(ctx, "work")
+			defer work.End()
+			_, _, err := other.Get(ctx, "lock/job")
+			return err
+		}, nil))
+		hold := e.one("holdfast hold")
+		renewals := 0
+		for _, s := range e.all("holdfast store put-unsynced") {
+			if s.Parent.SpanID() == hold.SpanContext.SpanID() {
+				renewals++
+			}
+		}
+		if renewals != otelhold.MaxRequests {
+			t.Errorf("%d renewals are recorded, want %d", renewals, otelhold.MaxRequests)
+		}
+		if n, err := strconv.Atoi(attr(hold, "holdfast.unrecorded")); err != nil || n < 2000 {
+			t.Errorf("the hold has %q requests that are not recorded, want the rest of 3600", attr(hold, "holdfast.unrecorded"))
+		}
+		e.wantBelow(e.one("work").SpanContext, "holdfast store get")
 	})
 }

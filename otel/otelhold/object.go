@@ -20,7 +20,9 @@ func (t *Telemetry) TraceCall(ctx context.Context, op store.Kind, key string) (c
 	}
 }
 
-// Bucket returns a bucket on top of inner that records each request. It has the abilities of inner.
+// Bucket returns a bucket on top of inner that records each request. It has the abilities of inner. It does not
+// record the requests of [object.Verifier] and [object.VersionRemover]. A request that reads a body lasts until the
+// body can be read.
 func (t *Telemetry) Bucket(inner object.Bucket) object.Bucket {
 	return &bucket{t: t, inner: inner, name: object.TraitsOf(inner).Name}
 }
@@ -71,9 +73,8 @@ func (b *bucket) As(target any) bool {
 	return ok
 }
 
-// Get implements object.Bucket. The request lasts until the body can be read.
-func (b *bucket) Get(ctx context.Context, key string, opts *object.GetOptions) (r *object.Reader, err error) {
-	// The context of the request must not end with its span: the caller still reads the body.
+// Get implements object.Bucket.
+func (b *bucket) Get(ctx context.Context, key string, opts *object.GetOptions) (*object.Reader, error) {
 	return record(ctx, b, "get", key, func(ctx context.Context) (*object.Reader, error) { return b.inner.Get(ctx, key, opts) })
 }
 

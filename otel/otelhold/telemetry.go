@@ -60,7 +60,10 @@ func New(o *Options) (*Telemetry, error) {
 	if opts.Metrics != nil && opts.Metrics.Store != "" {
 		t.storeLabel = labels([][2]string{{"store", opts.Metrics.Store}})
 	}
-	return t, t.meter(opts.MeterProvider.Meter(ScopeName))
+	if err := t.meter(opts.MeterProvider.Meter(ScopeName)); err != nil {
+		return nil, err
+	}
+	return t, nil
 }
 
 // Close removes the counters and gauges of a client that the program needs no longer. Spans are still
@@ -75,9 +78,10 @@ func (t *Telemetry) start(ctx context.Context, name string, kind trace.SpanKind,
 	return t.tracer.Start(ctx, name, trace.WithSpanKind(kind), trace.WithAttributes(attrs...))
 }
 
-// startRequest begins the span of a request, if the context has a span.
+// startRequest begins the span of a request, if the context has a span that has room for it.
 func (t *Telemetry) startRequest(ctx context.Context, name string, attrs ...attribute.KeyValue) (context.Context, trace.Span) {
-	if !trace.SpanContextFromContext(ctx).IsValid() {
+	around := trace.SpanContextFromContext(ctx)
+	if h, _ := ctx.Value(holdKey{}).(*hold); !around.IsValid() || h != nil && h.isFull(around) {
 		return ctx, trace.SpanFromContext(context.Background())
 	}
 	return t.start(ctx, name, trace.SpanKindClient, attrs...)
@@ -85,6 +89,9 @@ func (t *Telemetry) startRequest(ctx context.Context, name string, attrs ...attr
 
 // set writes the result of a call into its span.
 func set(span trace.Span, outcome string, failed error) {
+	if !span.IsRecording() {
+		return
+	}
 	span.SetAttributes(attribute.String("holdfast.outcome", outcome))
 	if failed != nil {
 		span.SetStatus(codes.Error, text(failed.Error()))

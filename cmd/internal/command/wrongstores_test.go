@@ -2,12 +2,17 @@ package command
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"net"
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/holdfast-go/holdfast/cmd/internal/allstores"
+	"github.com/holdfast-go/holdfast/cmd/internal/cmdline"
+	"github.com/holdfast-go/holdfast/cmd/internal/output"
 	"github.com/holdfast-go/holdfast/cmd/internal/stores"
 )
 
@@ -168,5 +173,30 @@ func TestOtherNames(t *testing.T) {
 	}
 	if said, status := executed([]string{"--store", "redis://127.0.0.1:1/word", "ls"}); status != 64 || !strings.Contains(said, "redis://HOST/0/PREFIX") {
 		t.Errorf("a prefix in the place of the database: status %d, %s", status, said)
+	}
+}
+
+// TestPasswordsInTheClear: the command warns before a password for Redis, etcd or NATS may go to another machine
+// unencrypted.
+func TestPasswordsInTheClear(t *testing.T) {
+	t.Setenv("REDIS_PASSWORD", password)
+	t.Setenv("ETCDCTL_USER", "ada:"+password)
+	t.Setenv("NATS_USER", "ada")
+	t.Setenv("NATS_PASSWORD", password)
+	for url, warned := range map[string]bool{
+		"redis://192.0.2.1/0": true, "rediss://192.0.2.1/0": false, "redis://127.0.0.1:1/0": false,
+		"etcd://192.0.2.1/p": true, "etcd://192.0.2.1/p?tls=true": false, "etcd://127.0.0.1:1/p": false,
+		"nats://192.0.2.1/b": true, "nats://192.0.2.1/b?tls=true": false, "nats://127.0.0.1:1/b": false,
+	} {
+		var told bytes.Buffer
+		a := &app{Invocation: cmdline.Invocation{Access: stores.Access{Drivers: allstores.Drivers(), Printer: output.Printer{Stderr: &told}}}}
+		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+		if st, err := a.OpenURL(ctx, url); err == nil {
+			st.Close()
+		}
+		cancel()
+		if got := strings.Contains(told.String(), "could read the password"); got != warned || strings.Contains(told.String(), password) {
+			t.Errorf("%s: told %q, want a warning: %v", url, told.String(), warned)
+		}
 	}
 }

@@ -83,7 +83,7 @@ the lease of that handle has ended.`,
 	flags.Lookup("ttl").Usage = "how long you can rely on the lock without a renewal (default 1h, or 1m with --renew-until)"
 	f.onLost = "kill"
 	f.addWait(flags)
-	flags.StringVar(&path, "handle", "", "path of the handle `FILE` (default: a new file in the directory of this user's locks)")
+	flags.StringVar(&path, "handle", "", "path of the handle `FILE` (default: a new file in ~/.local/state/holdfast/handles; for root in /var/lib/holdfast/handles)")
 	flags.StringVar(&keep, "renew-until", "", "renew the lock in the background until one of these: unlock (you call unlock), parent (the parent process ends), or a process id (that process ends)")
 	return cmd
 }

@@ -58,19 +58,16 @@ func (a *access) serveCommand() *cobra.Command {
 		Short:   "Show the locks of a store on a page for browsers",
 		GroupID: cmdline.GroupLocks,
 		Long: `Show the locks of a store on a page for browsers, live, until you stop the command. The page only
-reads. It shows the command lines that ask a holder or break a lock, for you to copy. PREFIX selects
-the lock with that name and all locks below it.
+reads. It shows the command lines that ask a holder or break a lock. PREFIX selects the lock with
+that name and all locks below it.
 
 By default only programs on this machine can open the page. If --listen names another address, give
---token-file or --password-file. Only the user of the command may read that file. A browser asks for a
-user and a password: with a token, the user is "token". Other programs send the token as
-"Authorization: Bearer TOKEN". serve does not encrypt: on a network, use a proxy with TLS.
+--token-file or --password-file. No other user may have rights on that file. A browser asks for a
+user and a password: with a token, the user is "token". serve does not encrypt: on a network, use a
+proxy with TLS.
 
-All open pages share one reader of the store. While no page is open, it sends no request. The path
-/healthz says whether serve runs.
-
---report shows the results of "item sweep --json" and "item verify --json", which a job has saved to
-a file. --doctor examines the store once, as "holdfast doctor" does. It writes test data.`,
+--report shows the saved results of "item sweep --json" and "item verify --json". --doctor examines
+the store as "holdfast doctor" does, and writes test data.`,
 		Example: `  holdfast serve
   holdfast --store s3://bucket/app serve jobs --log s3://bucket/commits#indexer
   holdfast serve --listen 10.0.0.5:7070 --token-file /etc/holdfast-page.token`,
@@ -86,6 +83,9 @@ a file. --doctor examines the store once, as "holdfast doctor" does. It writes t
 			if a.server == nil {
 				return a.HandOver()
 			}
+			if err := cmdline.NotEmpty(cmd.Flags(), "token-file", "password-file", "log", "report"); err != nil {
+				return err
+			}
 			if err := o.readSecrets(tokenFile, passwordFile); err != nil {
 				return err
 			}
@@ -98,7 +98,7 @@ a file. --doctor examines the store once, as "holdfast doctor" does. It writes t
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&o.Listen, "listen", "127.0.0.1:7070", "address and port of the page")
+	flags.StringVar(&o.Listen, "listen", "127.0.0.1:7070", "address and port on which serve listens")
 	flags.StringVar(&tokenFile, "token-file", "", "file with the token that opens the page")
 	flags.StringVar(&passwordFile, "password-file", "", "file with USER:PASSWORD, which opens the page")
 	flags.StringArrayVar(&o.Hosts, "host", nil, "further name of this server, if a proxy passes it on")

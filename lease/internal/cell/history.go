@@ -1,8 +1,10 @@
 package cell
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"sync"
 
@@ -35,10 +37,7 @@ type moves struct {
 // whether to call [Cell.MoveHistory] when the write is applied.
 func (c *Cell) Chronicle(rec, base *lockrec.Record, cause *lockrec.Cause) bool {
 	s := c.Space
-	n := lockrec.HistoryNote{Time: s.Clock.Wall(), By: s.Set.Holder, Keep: s.Set.History}
-	if cause != nil {
-		n.Cause = *cause
-	}
+	n := lockrec.HistoryNote{Time: s.Clock.Wall(), By: s.Set.Holder, Keep: s.Set.History, Cause: *cmp.Or(cause, &lockrec.Cause{})}
 	if n.Keep {
 		s.moves.mu.Lock()
 		n.Moved, _ = s.moves.done.Get(c.Key)
@@ -47,18 +46,60 @@ func (c *Cell) Chronicle(rec, base *lockrec.Record, cause *lockrec.Cause) bool {
 	return lockrec.Chronicle(rec, base, n)
 }
 
-// HistoryKey returns the key of the older part of the lock's history; empty if it would be too long.
-func (c *Cell) HistoryKey() string {
-	if key := historyDir + c.Key; len(key) <= store.MaxKey {
+// historyKey returns the key of the older part of the history of a lock with this key; empty if it would be
+// too long.
+func historyKey(lock string) string {
+	if key := historyDir + lock; len(key) <= store.MaxKey {
 		return key
 	}
 	return ""
 }
 
+// History reads the history of the lock.
+func (c *Cell) History(ctx context.Context) ([]lockrec.HistoryEntry, error) {
+	s, err := c.Fetch(ctx)
+	if err != nil && !errors.Is(err, store.ErrCorrupt) {
+		return nil, err
+	}
+	var rec *lockrec.Record
+	if err == nil {
+		rec = s.Rec
+	}
+	var older []byte
+	if key := historyKey(c.Key); key != "" {
+		var unread error
+		if older, _, unread = c.Space.Store.Get(ctx, key); unread != nil && !errors.Is(unread, store.ErrNotFound) {
+			err = errors.Join(err, fmt.Errorf("history of %s: %w", c, unread))
+		}
+	}
+	entries, damaged := lockrec.HistoryOf(c.Name(), rec, older)
+	if err = errors.Join(err, damaged); err == nil && rec == nil && older == nil {
+		err = c.Absent()
+	}
+	return entries, err
+}
+
+// RemoveHistory removes the older part of the history of a lock with this key and record, which a sweep
+// removes. The record still has the history, so after an error a later sweep tries again.
+func (c *Space) RemoveHistory(ctx context.Context, lock string, rec *lockrec.Record) error {
+	key := historyKey(lock)
+	if key == "" || !lockrec.HasHistory(rec) {
+		return nil
+	}
+	_, v, err := c.Store.Get(ctx, key)
+	if err == nil {
+		err = c.Store.Delete(ctx, key, v)
+	}
+	if errors.Is(err, store.ErrNotFound) {
+		return nil
+	}
+	return err
+}
+
 // MoveHistory begins to move the entries in rec, which is in the store, to the register of the history.
 // That takes two requests at most, and is not tried again: the next move takes the same entries.
 func (c *Cell) MoveHistory(rec *lockrec.Record) {
-	s, m, key, lock := c.Space, &c.Space.moves, c.HistoryKey(), c.Key
+	s, m, key, lock := c.Space, &c.Space.moves, historyKey(c.Key), c.Key
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.closed || m.life == nil || len(m.now) >= maxMoves || m.now[lock] || key == "" {
@@ -92,9 +133,8 @@ func (c *Space) FinishMoves(ctx context.Context) {
 	m := &c.moves
 	m.mu.Lock()
 	m.closed = true
-	idle := len(m.now) == 0
 	m.mu.Unlock()
-	if idle {
+	if m.life == nil {
 		return
 	}
 	done := make(chan struct{})

@@ -60,12 +60,11 @@ func Sweep(ctx context.Context, c *holding.Client, o *SweepOptions) (int, error)
 	removed := 0
 	for name, s := range found {
 		var err error
-		if !o.DryRun {
-			err = removeHistory(ctx, c.Space, name, s.Rec)
-		}
-		if err == nil && !o.DryRun {
+		if key := c.Space.Set.KeyPrefix + "/" + name; !o.DryRun {
 			// Not if a client has used the lock since it was read.
-			err = c.Space.Store.Delete(ctx, c.Space.Set.KeyPrefix+"/"+name, s.Version)
+			if err = c.Space.RemoveHistory(ctx, key, s.Rec); err == nil {
+				err = c.Space.Store.Delete(ctx, key, s.Version)
+			}
 		}
 		if err == nil {
 			removed++
@@ -83,23 +82,6 @@ func Sweep(ctx context.Context, c *holding.Client, o *SweepOptions) (int, error)
 		unreadable = append(unreadable, collectSessions(ctx, c, o.OlderThan))
 	}
 	return removed, errors.Join(unreadable...)
-}
-
-// removeHistory removes the older part of the history of a lock that a sweep removes. The record still has
-// the history, so after an error a later sweep tries again.
-func removeHistory(ctx context.Context, s *cell.Space, name string, rec *lockrec.Record) error {
-	of, err := s.Lock(name)
-	if err != nil || of.HistoryKey() == "" || !lockrec.HasHistory(rec) {
-		return err
-	}
-	_, v, err := s.Store.Get(ctx, of.HistoryKey())
-	if err == nil {
-		err = s.Store.Delete(ctx, of.HistoryKey(), v)
-	}
-	if errors.Is(err, store.ErrNotFound) {
-		return nil
-	}
-	return err
 }
 
 // collectSessions removes the records of sessions that have ended long ago. A lock that still names

@@ -85,13 +85,16 @@
     if (connection.textContent !== words) connection.textContent = words;
   };
 
-  let source, retry, wait = 500;
+  // The server sends at least one update in 15 seconds.
+  let source, retry, wait = 500, heard = Date.now();
   const connect = () => {
     clearTimeout(retry);
     if (source) source.close();
     source = new EventSource(body.dataset.events);
+    heard = Date.now();
     source.addEventListener('update', (e) => {
       wait = 500;
+      heard = Date.now();
       apply(JSON.parse(e.data));
       tick();
       say('on', 'live');
@@ -105,6 +108,9 @@
   };
   if (body.dataset.events) {
     connect();
+    setInterval(() => {
+      if (!document.hidden && Date.now() - heard > 40000) source.onerror();
+    }, 5000);
     // A hidden page needs no updates. A browser allows six connections to one server.
     document.addEventListener('visibilitychange', () => {
       clearTimeout(retry);

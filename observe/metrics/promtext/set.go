@@ -39,7 +39,7 @@ func (d *Distribution) Observe(took time.Duration) {
 	d.Sum += took.Seconds()
 }
 
-// Set is a set of values of metrics. The keys of Values are names, then labels. One goroutine may use
+// Set is a set of values of metrics, by name and labels. One goroutine may use
 // a Set at a time. The zero Set is empty.
 type Set struct {
 	values        map[string]map[string]float64

@@ -229,7 +229,9 @@ func TestBrowser(t *testing.T) {
 				if name == "gpu" || name == "queue" {
 					p.Wait(says("bob@db2 pid 812"))
 				}
-				p.Accessible()
+				if look.name == "light" || name == "locks" || name == "lock" { // the other pages have the same colours and parts
+					p.Accessible()
+				}
 				p.Shot(filepath.Join(dir, name+"-"+look.name+".png"))
 				var wide int
 				p.Eval("document.documentElement.scrollWidth - window.innerWidth", &wide)
@@ -290,7 +292,7 @@ func TestBrowser(t *testing.T) {
 
 	t.Run("thousand locks", func(t *testing.T) {
 		st := memstore.New()
-		c := client(t, st, "ada", lease.Options{ManualRenewal: true})
+		c := client(t, st, "ada", lease.Options{ManualRenewal: true, TTL: time.Hour})
 		for i := range 1000 {
 			acquire(t, c, fmt.Sprintf("jobs/%04d", i))
 		}

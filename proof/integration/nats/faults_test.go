@@ -299,6 +299,7 @@ func TestNATSWakes(t *testing.T) {
 // TestNATSNewBucket: a program that has read a register before an administrator deleted the bucket and created it
 // again does not replace a state of the new bucket. In a bucket whose sequences begin with 1 it does.
 func TestNATSNewBucket(t *testing.T) {
+	t.Parallel()
 	server := servers.NewNATS(t, "")
 	js, err := jetstream.New(connected(t, server.Address()))
 	if err != nil {

@@ -60,14 +60,14 @@ type Set struct {
 }
 
 // Main runs the tests of a package, and then closes the set. It returns the exit status for os.Exit. The tests mostly
-// wait, for servers and for time, so more of them run at once than there are processors: 16, without -parallel.
+// wait, for servers and for time, so more of them run at once than there are processors: 12, without -parallel.
 func (s *Set) Main(m *testing.M) int {
 	defer s.Close()
 	flag.Parse()
 	given := false
 	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
 	if !given {
-		_ = flag.Set("test.parallel", "16")
+		_ = flag.Set("test.parallel", "12")
 	}
 	return m.Run()
 }
