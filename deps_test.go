@@ -99,7 +99,7 @@ cmd/internal/child:     -
 cmd/internal/jsontest:  -
 cmd/internal/printable: -
 cmd/internal/trial:     store
-cmd/internal/exit:      store lease object checkpoint items/largeitem compat/avisofile
+cmd/internal/exit:      store lease object checkpoint items/largeitem compat/avisofile internal/storeurl
 cmd/internal/output:    store cmd/internal/printable
 cmd/internal/doctor:    store store/filestore object internal/... cmd/internal/printable cmd/internal/trial
 cmd/internal/doctor/awsdoctor: store object compat/reservation compat/s3verstore aws/... cmd/internal/doctor cmd/internal/trial
