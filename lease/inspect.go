@@ -64,18 +64,7 @@ func info(ctx context.Context, of *cell.Cell) (Info, error) {
 
 // List yields the names of the locks below a prefix, in no particular order; see [store.Lister].
 func (c *Client) List(ctx context.Context, prefix string) iter.Seq2[string, error] {
-	return func(yield func(string, error) bool) {
-		locks, err := store.Prefix(c.space.Store, c.space.Set.KeyPrefix)
-		if err != nil {
-			yield("", err)
-			return
-		}
-		for name, err := range store.List(ctx, locks, prefix) {
-			if !yield(name, err) {
-				return
-			}
-		}
-	}
+	return c.space.Locks(ctx, prefix)
 }
 
 // BreakOptions configures [Client.Break].

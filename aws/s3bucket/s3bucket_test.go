@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -349,6 +350,27 @@ func TestCopyByParts(t *testing.T) {
 	later := newBucket(t, f, &s3bucket.Options{AssumeAbilities: b.KnownAbilities()})
 	if _, err := later.Copy(t.Context(), "a", "b", &object.CopyOptions{IfAbsent: true}); !errors.Is(err, store.ErrConflict) {
 		t.Errorf("a later run copied over what is there: %v", err)
+	}
+}
+
+// TestCopyLostReply: a copy was applied, and its reply lost. Then another client removes the source, so the next try
+// is refused. That does not prove that the copy was not applied.
+func TestCopyLostReply(t *testing.T) {
+	f := awstest.NewS3("bucket")
+	b := newBucket(t, f, nil)
+	put(t, b, "a", "body", nil)
+	copies := func(r awstest.Request) bool { return r.Op == "CopyObject" }
+	f.AddWhen(copies, 0, 1, awstest.Fault{Lose: true})
+	f.AddWhen(copies, 0, -1, awstest.Fault{Status: http.StatusNotFound, Code: "NoSuchKey"})
+	if _, err := b.Copy(t.Context(), "a", "b", nil); err == nil || store.OutcomeOf(err) != store.Unknown {
+		t.Errorf("%v (%v), want an unknown outcome", err, store.OutcomeOf(err))
+	}
+	if got, _, err := object.ReadAll(t.Context(), b, "b", 100, nil); err != nil || string(got) != "body" {
+		t.Errorf("the copy is %q, %v", got, err)
+	}
+	// The control: the same refusal without a lost reply.
+	if _, err := b.Copy(t.Context(), "a", "c", nil); !errors.Is(err, store.ErrNotFound) || store.OutcomeOf(err) != store.NotApplied {
+		t.Errorf("the control: %v (%v)", err, store.OutcomeOf(err))
 	}
 }
 

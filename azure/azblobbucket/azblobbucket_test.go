@@ -7,12 +7,14 @@ import (
 	"io"
 	"maps"
 	"net/http"
+	"net/url"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/container"
 
 	"github.com/holdfast-go/holdfast/azure/azblobbucket"
@@ -59,6 +61,11 @@ func newBucket(t *testing.T, s *server, opts *azblobbucket.Options) *azblobbucke
 	if err != nil {
 		t.Fatal(err)
 	}
+	return newBucketOf(t, c, opts)
+}
+
+func newBucketOf(t *testing.T, c *container.Client, opts *azblobbucket.Options) *azblobbucket.Bucket {
+	t.Helper()
 	b, err := azblobbucket.New(c, opts)
 	if err != nil {
 		t.Fatal(err)
@@ -386,4 +393,58 @@ func TestCauseOfContext(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestSecretsOfCopies: a server that repeats the URL or the token with which it reads the source of a copy. No error
+// shows them.
+func TestSecretsOfCopies(t *testing.T) {
+	key, err := container.NewSharedKeyCredential("account", "c2VjcmV0LXNlY3JldC1zZWNyZXQtc2VjcmV0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var source, token string
+	s := &server{answer: func(r *http.Request) (*http.Response, error) {
+		if r.Method == http.MethodHead {
+			answer, err := reply(r, 200, "")
+			answer.Header.Set("Content-Length", "4")
+			return answer, err
+		}
+		header := func(name string) string { return strings.Join(r.Header[name], "") } // the SDK writes names in lower case
+		source, token = header("x-ms-copy-source"), header("x-ms-copy-source-authorization")
+		answer, err := reply(r, 403, "CannotVerifyCopySource")
+		answer.Body = io.NopCloser(strings.NewReader("<Error><Message>cannot read " + strings.ReplaceAll(source, "&", "&amp;") + " with " + token + "</Message></Error>"))
+		return answer, err
+	}}
+	for name, b := range map[string]*azblobbucket.Bucket{
+		"key": func() *azblobbucket.Bucket {
+			c, err := container.NewClientWithSharedKeyCredential("https://account.blob.core.windows.net/box", key, &container.ClientOptions{ClientOptions: azcore.ClientOptions{Transport: s}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return newBucketOf(t, c, nil)
+		}(),
+		"token": newBucket(t, s, &azblobbucket.Options{Credential: fixedToken("a-token-of-azure-that-is-long")}),
+	} {
+		_, err := b.Copy(t.Context(), "a", "b", nil)
+		if err == nil || source == "" {
+			t.Fatalf("%s: %v, source %q", name, err, source)
+		}
+		u, _ := url.Parse(source)
+		secrets := []string{u.Query().Get("sig"), url.QueryEscape(u.Query().Get("sig")), strings.TrimPrefix(token, "Bearer ")}
+		if name == "key" && len(secrets[0]) < 20 || name == "token" && len(secrets[2]) < 20 {
+			t.Fatalf("%s: the source %q and the token %q have no secret", name, source, token)
+		}
+		for _, secret := range secrets {
+			if secret != "" && strings.Contains(err.Error(), secret) {
+				t.Errorf("%s: the error shows %q: %v", name, secret, err)
+			}
+		}
+	}
+}
+
+// fixedToken is an identity that has this token.
+type fixedToken string
+
+func (f fixedToken) GetToken(context.Context, policy.TokenRequestOptions) (azcore.AccessToken, error) {
+	return azcore.AccessToken{Token: string(f), ExpiresOn: time.Now().Add(time.Hour)}, nil
 }

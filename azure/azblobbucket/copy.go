@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
+	"strings"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
@@ -11,6 +13,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blockblob"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/sas"
 
+	"github.com/holdfast-go/holdfast/internal/drivers/secrettext"
 	"github.com/holdfast-go/holdfast/internal/workerpool"
 	"github.com/holdfast-go/holdfast/object"
 	"github.com/holdfast-go/holdfast/store"
@@ -73,10 +76,11 @@ func (b *Bucket) copy(ctx context.Context, source, destination string, o object.
 
 // copyFrom lets the server make all blocks from one state of the source. An empty source has no block.
 func (u *upload) copyFrom(ctx context.Context, from object.Info) error {
-	url, token, err := u.b.sourceURL(ctx, from.Key)
+	source, token, err := u.b.sourceURL(ctx, from.Key)
 	if err != nil {
 		return err
 	}
+	secrets := sourceSecrets(source, token)
 	size := max(u.b.o.CopyBlockSize, (from.Size+maxBlocks-1)/maxBlocks)
 	pool := workerpool.New(ctx, u.b.o.Parallel, 0)
 	defer pool.Close()
@@ -86,7 +90,7 @@ func (u *upload) copyFrom(ctx context.Context, from object.Info) error {
 		pool.Go(0, func(ctx context.Context) error {
 			err := u.b.repeat(ctx, func() error {
 				_, err := u.b.request(ctx, longTimeout, func(ctx context.Context) error {
-					_, err := u.b.client.NewBlockBlobClient(u.key).StageBlockFromURL(ctx, id, url, &blockblob.StageBlockFromURLOptions{
+					_, err := u.b.client.NewBlockBlobClient(u.key).StageBlockFromURL(ctx, id, source, &blockblob.StageBlockFromURLOptions{
 						Range: part, CopySourceAuthorization: token,
 						SourceModifiedAccessConditions: &blob.SourceModifiedAccessConditions{SourceIfMatch: etag(from.Version)},
 					})
@@ -95,7 +99,10 @@ func (u *upload) copyFrom(ctx context.Context, from object.Info) error {
 				return err
 			})
 			var failed *Error
-			if errors.As(err, &failed) && failed.Code == "CannotVerifyCopySource" {
+			if errors.As(err, &failed) {
+				failed.text = secrettext.Hide(failed.text, secrets)
+			}
+			if failed != nil && failed.Code == "CannotVerifyCopySource" {
 				// The source was there a moment ago.
 				if _, _, now := u.b.stat(ctx, from.Key); errors.Is(now, store.ErrNotFound) {
 					err = now
@@ -108,6 +115,17 @@ func (u *upload) copyFrom(ctx context.Context, from object.Info) error {
 		})
 	}
 	return pool.Wait()
+}
+
+// sourceSecrets returns the secrets with which the server reads the source of a copy.
+func sourceSecrets(source string, token *string) (secrets []string) {
+	if u, err := url.Parse(source); err == nil {
+		secrets = sasSecrets(u.RawQuery)
+	}
+	if token != nil {
+		secrets = append(secrets, strings.TrimPrefix(*token, "Bearer "))
+	}
+	return secrets
 }
 
 // sourceURL returns a URL with which the server may read a blob, or the URL and a token.

@@ -8,9 +8,11 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"net/url"
 	"regexp"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
@@ -19,7 +21,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azidentity"
 
 	"github.com/holdfast-go/holdfast/internal/backoff"
-	"github.com/holdfast-go/holdfast/internal/secrettext"
+	"github.com/holdfast-go/holdfast/internal/drivers/secrettext"
 	"github.com/holdfast-go/holdfast/object"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/engine"
@@ -58,6 +60,7 @@ func (b *Bucket) plain(text string) string {
 
 var (
 	errTimeout = errors.New("no answer in time")
+	errSilent  = errors.New("the server accepted the connection, and did not answer in time")
 	errBlocks  = errors.New("the service no longer has the blocks of this upload")
 )
 
@@ -71,8 +74,13 @@ func (b *Bucket) request(ctx context.Context, timeout time.Duration, send func(c
 	}
 	limited, cancel := context.WithTimeoutCause(ctx, timeout, errTimeout)
 	defer cancel()
+	var connected atomic.Bool
+	limited = httptrace.WithClientTrace(limited, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { connected.Store(true) }})
 	var answer *http.Response
 	if err := send(once(limited, &answer)); err != nil {
+		if connected.Load() && ctx.Err() == nil && (errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)) {
+			err = errSilent
+		}
 		return answer, b.classify(ctx, err)
 	}
 	return answer, nil
@@ -206,6 +214,8 @@ func (b *Bucket) unanswered(ctx context.Context, err error) error {
 		return b.fail(store.ErrUnavailable, store.NotApplied, "cannot connect: %s", text)
 	case errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled):
 		text = errTimeout.Error()
+	case strings.Contains(text, "malformed HTTP"):
+		return b.fail(store.ErrMisconfigured, store.Unknown, "the server does not speak HTTP: check the address of the endpoint")
 	}
 	return b.fail(store.ErrUnavailable, store.Unknown, "no answer: %s", text)
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azidentity"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/container"
 
-	"github.com/holdfast-go/holdfast/internal/storeurl"
+	"github.com/holdfast-go/holdfast/internal/drivers/storeurl"
 	"github.com/holdfast-go/holdfast/object"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -57,7 +57,8 @@ var (
 )
 
 // ParseURL parses a URL. Its errors match store.ErrMisconfigured, and do not repeat what could be a secret.
-func ParseURL(raw string) (*Config, error) {
+func ParseURL(raw string) (_ *Config, err error) {
+	defer func() { err = storeurl.Wrong(err) }()
 	u, query, err := storeurl.Parse(raw)
 	if err != nil {
 		return nil, wrong("the URL of the store: %v", err)

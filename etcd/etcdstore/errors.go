@@ -102,6 +102,10 @@ func (d *driver) classify(err error) error {
 			kind = store.ErrMisconfigured // there was no connection, so the request was not sent
 		}
 		return failed(kind, "look at the parameters tls, cacert, cert and key of the URL")
+	case strings.Contains(text, "error reading server preface") && strings.Contains(text, "use of closed network connection"): // gRPC closes it
+		return fmt.Errorf("%w: the server accepted the connection, and did not answer within %v", store.ErrUnavailable, connectTime)
+	case strings.Contains(text, "error reading server preface: http2: "):
+		return failed(store.ErrMisconfigured, "if the server needs TLS, add the parameter tls or cacert to the URL; otherwise the server is not etcd")
 	case strings.Contains(text, "error reading server preface"):
 		return failed(store.ErrUnavailable, "if the server needs TLS, add the parameter tls or cacert to the URL; otherwise the server is not etcd")
 	}

@@ -11,13 +11,14 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"net/url"
 	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/backoff"
-	"github.com/holdfast-go/holdfast/internal/secrettext"
+	"github.com/holdfast-go/holdfast/internal/drivers/secrettext"
 	"github.com/holdfast-go/holdfast/object"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/engine"
@@ -37,6 +38,7 @@ type call struct {
 	ctx    context.Context // of the caller
 	upload context.Context // of the request, if it has the body of an object
 	sent   atomic.Bool
+	joined atomic.Bool // the request has a connection
 	secret atomic.Pointer[string]
 	answer atomic.Pointer[answer]
 }
@@ -110,6 +112,9 @@ func (w whole) Read(p []byte) (int, error) {
 // errTimeout is the cause of the end of a request that took too long.
 var errTimeout = errors.New("no answer in time")
 
+// errSilent is the text of such a request that had a connection.
+var errSilent = errors.New("the server accepted the connection, and did not answer in time")
+
 // do makes one call of the library within a time limit.
 func (b *Bucket) do(ctx context.Context, limit time.Duration, f func(ctx context.Context) error) (*call, error) {
 	c := &call{ctx: ctx}
@@ -118,6 +123,7 @@ func (b *Bucket) do(ctx context.Context, limit time.Duration, f func(ctx context
 	}
 	ctx, cancel := context.WithTimeoutCause(context.WithValue(ctx, callKey{}, c), engine.Share(ctx, limit), errTimeout)
 	defer cancel()
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { c.joined.Store(true) }})
 	if err := f(ctx); err != nil {
 		return c, c.classify(err)
 	}
@@ -251,6 +257,9 @@ func (a *answer) parse() refusal {
 			r.text = "a page in HTML"
 		}
 	}
+	if a.header.Get("X-Ms-Request-Id") != "" { // Azure has the same form of errors
+		r.genuine = false
+	}
 	r.text = oneLine(r.text)
 	return r
 }
@@ -288,6 +297,11 @@ func (c *call) unanswered(err error) error {
 		return store.MarkNotApplied(fmt.Errorf("%w: the request was not sent, perhaps because no token for it could be fetched: %s", store.ErrUnavailable, text))
 	case errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled):
 		text = errTimeout.Error()
+		if c.joined.Load() {
+			text = errSilent.Error()
+		}
+	case strings.Contains(text, "malformed HTTP"):
+		return store.MarkUnknown(wrong("the server does not speak HTTP: check the address of the endpoint"))
 	}
 	return fmt.Errorf("%w: no answer: %s", store.ErrUnavailable, text)
 }

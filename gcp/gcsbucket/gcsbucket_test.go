@@ -149,6 +149,12 @@ func TestErrors(t *testing.T) {
 		{"a conflict of another server", func() (*http.Response, error) {
 			return answer(412, "<html>no</html>", "Content-Type", "text/html"), nil
 		}, store.ErrMisconfigured, store.NotApplied, "another service"},
+		{"400 of Azure", func() (*http.Response, error) {
+			return answer(400, "<?xml version='1.0'?><Error><Code>OutOfRangeInput</Code><Message>The specified resource name length is not within the permissible limits.</Message></Error>", "X-Ms-Request-Id", "1"), nil
+		}, store.ErrMisconfigured, store.NotApplied, "another service"},
+		{"no HTTP", func() (*http.Response, error) {
+			return nil, errors.New(`net/http: HTTP/1.x transport connection broken: malformed HTTP response "J\x00\x00\x00"`)
+		}, store.ErrMisconfigured, store.Unknown, "does not speak HTTP"},
 		{"429 of another server", func() (*http.Response, error) {
 			return answer(429, "<html>too many</html>", "Content-Type", "text/html"), nil
 		}, store.ErrUnavailable, store.Unknown, "429"},

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/holdfast-go/holdfast/internal/storeurl"
+	"github.com/holdfast-go/holdfast/internal/drivers/storeurl"
 	"github.com/holdfast-go/holdfast/object"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -34,7 +34,8 @@ type Config struct {
 
 // ParseURL parses a URL. Its errors match store.ErrMisconfigured, and contain no value from the URL that
 // could be a secret.
-func ParseURL(raw string) (*Config, error) {
+func ParseURL(raw string) (_ *Config, err error) {
+	defer func() { err = storeurl.Wrong(err) }()
 	u, query, err := storeurl.Parse(raw)
 	switch {
 	case err != nil:

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"regexp"
 	"strings"
 	"sync"
@@ -30,6 +31,8 @@ const (
 	codeNotEnabled         = 10076
 	codeNotForAccount      = 10039
 	codeMessageTooLarge    = 10054
+	codeNoCluster          = 10074 // more than one replica on a single server
+	codeNoPeers            = 10005 // more replicas than servers
 )
 
 // calls are the requests in flight of a connection. When the connection breaks, or the server refuses a
@@ -146,13 +149,17 @@ func (d *driver) explain(err error) error {
 		case codeWrongSequence:
 			return &engine.ConditionFailedError{}
 		case codeSequenceInProgress:
-			return failed(engine.ErrBusy, "another write of the key is in progress")
+			return engine.Busy(text + "; another write of the key is in progress")
 		case codeNoMessage:
 			return store.ErrNotFound
 		case codeNoStream:
 			return failed(store.ErrMisconfigured, fmt.Sprintf("create the bucket %s with holdfast init", d.bucket))
 		case codeNotEnabled, codeNotForAccount:
 			return failed(store.ErrMisconfigured, "turn JetStream on, for the server and for the account")
+		case codeNoCluster:
+			return failed(store.ErrMisconfigured, "this is a single server: remove the parameter replicas, or set up a cluster")
+		case codeNoPeers:
+			return failed(store.ErrMisconfigured, "fewer servers with JetStream run than the parameter replicas demands")
 		case codeMessageTooLarge:
 			return failed(store.ErrMisconfigured, "set max_msg_size of the bucket to 100000 bytes or more")
 		}
@@ -160,11 +167,11 @@ func (d *driver) explain(err error) error {
 	}
 	switch {
 	case errors.Is(err, nats.ErrNoResponders) && d.calls.answered.Load():
-		return failed(engine.ErrBusy, "the bucket has no leader now")
+		return engine.Busy("the bucket has no leader now")
 	case errors.Is(err, nats.ErrNoResponders):
 		return failed(store.ErrMisconfigured, "turn JetStream on, and create the bucket with holdfast init")
 	case errors.Is(err, nats.ErrReconnectBufExceeded), errors.Is(err, nats.ErrConnectionReconnecting):
-		return fmt.Errorf("%w: the connection is lost", engine.ErrBusy) // nothing was sent
+		return engine.Busy("the connection is lost, and the server does not accept another") // nothing was sent
 	case errors.Is(err, nats.ErrMaxPayload):
 		return failed(store.ErrMisconfigured, "set max_payload of the server to 100000 bytes or more")
 	case errors.Is(err, nats.ErrConnectionClosed):
@@ -173,10 +180,18 @@ func (d *driver) explain(err error) error {
 		return failed(store.ErrCredentials, "look at NATS_USER and NATS_PASSWORD, NATS_TOKEN, or the parameter creds")
 	case strings.Contains(text, "tls: "), strings.Contains(text, "x509: "), errors.Is(err, nats.ErrSecureConnRequired), errors.Is(err, nats.ErrSecureConnWanted):
 		return failed(store.ErrMisconfigured, "look at the parameters tls, cacert, cert and key of the URL")
+	case silent(err):
+		return fmt.Errorf("%w: the server accepted the connection, and did not answer in time: it hangs, or it is not a server of NATS", store.ErrUnavailable)
 	case errors.Is(err, nats.ErrNoServers):
 		return failed(store.ErrUnavailable, "look at the address, and whether the server runs")
 	case errors.Is(err, nats.ErrNoInfoReceived):
-		return failed(store.ErrUnavailable, "this is not a server of NATS")
+		return failed(store.ErrMisconfigured, "this is not a server of NATS")
 	}
 	return failed(store.ErrUnavailable, "")
+}
+
+// silent reports whether a server has accepted a connection and sent nothing. A server of NATS speaks first.
+func silent(err error) bool {
+	var read *net.OpError
+	return errors.As(err, &read) && read.Op == "read" && read.Timeout()
 }

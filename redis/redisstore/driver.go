@@ -51,6 +51,7 @@ type driver struct {
 	prefix    string // of all keys on the server
 	tls       bool
 	secrets   []string
+	connected atomic.Bool // a server has accepted a connection
 	answered  atomic.Bool // the server has answered once
 	abandoned abandon.Calls
 }

@@ -8,12 +8,13 @@ import (
 	"fmt"
 	"net"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/holdfast-go/holdfast/internal/abandon"
-	"github.com/holdfast-go/holdfast/internal/secrettext"
+	"github.com/holdfast-go/holdfast/internal/drivers/secrettext"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/engine"
 )
@@ -26,33 +27,38 @@ type notConnected struct{ error }
 
 func (e notConnected) Unwrap() error { return e.error }
 
-// dialer returns the function that connects. It marks its errors.
-func dialer(o redis.UniversalOptions) func(ctx context.Context, network, address string) (net.Conn, error) {
-	dial := o.Dialer
+// dialer returns the function that connects. It marks its errors, and notes in connected that a server has accepted
+// a connection.
+func dialer(o redis.UniversalOptions, connected *atomic.Bool) func(ctx context.Context, network, address string) (net.Conn, error) {
+	dial, config := o.Dialer, o.TLSConfig
 	if dial == nil {
-		net := &net.Dialer{Timeout: o.DialTimeout}
-		dial = net.DialContext
-		if o.TLSConfig != nil {
-			dial = (&tls.Dialer{NetDialer: net, Config: o.TLSConfig}).DialContext
-		}
+		dial = (&net.Dialer{Timeout: o.DialTimeout}).DialContext
+	} else {
+		config = nil // the function of the user does everything
 	}
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		conn, err := dial(ctx, network, address)
 		if err != nil {
 			return nil, notConnected{err}
 		}
-		return conn, nil
+		connected.Store(true)
+		if config == nil {
+			return conn, nil
+		}
+		ctx, cancel := context.WithTimeout(ctx, o.DialTimeout)
+		defer cancel()
+		named := config.Clone()
+		if host, _, err := net.SplitHostPort(address); err == nil && named.ServerName == "" {
+			named.ServerName = host
+		}
+		secure := tls.Client(conn, named)
+		if err := secure.HandshakeContext(ctx); err != nil {
+			conn.Close()
+			return nil, notConnected{err}
+		}
+		return secure, nil
 	}
 }
-
-// busyError is an [engine.ErrBusy] that does not say that the server is busy: it may have another reason.
-type busyError string
-
-func (e busyError) Error() string { return store.ErrUnavailable.Error() + ": " + string(e) }
-func (e busyError) Is(target error) bool {
-	return target == engine.ErrBusy || target == store.ErrUnavailable
-}
-func (e busyError) Outcome() store.Outcome { return store.NotApplied }
 
 // send sends one request, within the time for it. The client ignores the end of a context while it waits
 // for a reply, so send abandons the call then. key is the key of the register, or empty.
@@ -73,7 +79,7 @@ func send[T any](ctx context.Context, d *driver, key string, request func(contex
 		// The caller chose the cause. It can match an error that says "not applied".
 		return answer, store.MarkUnknown(fmt.Errorf("%w: %w", store.ErrUnavailable, context.Cause(ctx)))
 	case within.Err() != nil:
-		return answer, fmt.Errorf("%w: no answer within %v%s", store.ErrUnavailable, limit.Round(time.Millisecond), d.otherTLS())
+		return answer, fmt.Errorf("%w: %s", store.ErrUnavailable, d.silent(limit))
 	}
 	return answer, d.explain(err)
 }
@@ -130,7 +136,7 @@ func (d *driver) explain(err error) error {
 			advice = "; " + advice
 		}
 		if kind == engine.ErrBusy {
-			return busyError(text + advice)
+			return engine.Busy(text + advice)
 		}
 		return fmt.Errorf("%w: %s%s", kind, text, advice)
 	}
@@ -150,6 +156,7 @@ func (d *driver) explain(err error) error {
 	var alert tls.AlertError
 	var plain tls.RecordHeaderError
 	var not notConnected
+	var slow net.Error
 	notSent := errors.As(err, &not) || errors.Is(err, redis.ErrPoolTimeout)
 	// The sentinel says that nothing was done, but some of these errors can come after a request.
 	misconfigured := func(advice string) error {
@@ -164,8 +171,10 @@ func (d *driver) explain(err error) error {
 		return misconfigured("look at the parameters cacert, cert and key of the URL")
 	case errors.As(err, &plain):
 		return misconfigured("the server does not use TLS on this port, or is not Redis: look at the URL")
-	case notSent && errors.Is(err, context.DeadlineExceeded):
-		return busyError(text + d.otherTLS())
+	case errors.As(err, &slow) && slow.Timeout() && notSent:
+		return engine.Busy(d.silent(d.o.Timeout))
+	case errors.As(err, &slow) && slow.Timeout():
+		return fmt.Errorf("%w: %s", store.ErrUnavailable, d.silent(d.o.Timeout))
 	case notSent:
 		return failed(engine.ErrBusy, "")
 	case errors.Is(err, redis.ErrClosed):
@@ -176,8 +185,21 @@ func (d *driver) explain(err error) error {
 	return failed(store.ErrUnavailable, strings.TrimPrefix(d.otherTLS(), "; "))
 }
 
-// otherTLS is an advice for a server that has never answered. Redis does not tell a client with the wrong
-// kind of connection: it closes the connection, or waits.
+// silent says what is known of a server that has sent nothing. A server without TLS waits for the end of a line
+// that the beginning of TLS does not have.
+func (d *driver) silent(limit time.Duration) string {
+	text := fmt.Sprintf("no answer within %v", limit.Round(time.Millisecond))
+	if d.connected.Load() {
+		text = fmt.Sprintf("the server accepted the connection, and did not answer within %v", limit.Round(time.Millisecond))
+	}
+	if d.tls && d.connected.Load() && !d.answered.Load() {
+		text += "; if the server does not use TLS on this port, write redis:// in the URL"
+	}
+	return text
+}
+
+// otherTLS is an advice for a server that has closed the connection before it has ever answered: Redis does so if
+// the client has the wrong kind of connection.
 func (d *driver) otherTLS() string {
 	switch {
 	case d.answered.Load():
@@ -185,7 +207,7 @@ func (d *driver) otherTLS() string {
 	case d.tls:
 		return "; if the server does not use TLS on this port, write redis:// in the URL"
 	}
-	return "; if the server wants TLS, write rediss:// in the URL"
+	return "; if the server wants TLS, write rediss:// in the URL; otherwise it is not Redis"
 }
 
 // replied is the explanation of an error reply. It also contains the reply, for callers that look for one.

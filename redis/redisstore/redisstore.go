@@ -6,12 +6,13 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
 
-	"github.com/holdfast-go/holdfast/internal/wakeup"
+	"github.com/holdfast-go/holdfast/internal/drivers/wakeup"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/engine"
 )
@@ -63,7 +64,7 @@ func New(connect *redis.UniversalOptions, opts *Options) (*Store, error) {
 			return nil, fmt.Errorf("redisstore: %w: Options.Unsafe has the unknown value %q", store.ErrInvalid, risk)
 		}
 	}
-	d.client = newClient(*connect, o.Timeout)
+	d.client = newClient(*connect, o.Timeout, &d.connected)
 	traits := store.Traits{Name: o.Name, ConflictCarriesState: true, Trusted: true, Prefix: strings.TrimPrefix(d.prefix, space)}
 	traits.ID = fmt.Sprintf("redis:%s:%s/%d", strings.Join(slices.Sorted(slices.Values(connect.Addrs)), ","), connect.MasterName, connect.DB)
 	registers, err := engine.New(d, &engine.Options{
@@ -80,12 +81,12 @@ func New(connect *redis.UniversalOptions, opts *Options) (*Store, error) {
 }
 
 // newClient returns a client that repeats nothing by itself.
-func newClient(o redis.UniversalOptions, timeout time.Duration) redis.UniversalClient {
+func newClient(o redis.UniversalOptions, timeout time.Duration, connected *atomic.Bool) redis.UniversalClient {
 	o.MaxRetries, o.DialerRetries, o.ReadOnly, o.RouteByLatency, o.RouteRandomly = -1, 1, false, false, false
 	o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.ContextTimeoutEnabled = timeout, timeout, timeout, true
 	o.Protocol, o.DisableIdentity = 2, true
 	o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
-	o.Dialer = dialer(o)
+	o.Dialer = dialer(o, connected)
 	switch {
 	case o.MasterName != "":
 		return redis.NewFailoverClient(o.Failover())

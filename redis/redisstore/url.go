@@ -13,8 +13,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/holdfast-go/holdfast/internal/storeurl"
-	"github.com/holdfast-go/holdfast/internal/tlsurl"
+	"github.com/holdfast-go/holdfast/internal/drivers/storeurl"
+	"github.com/holdfast-go/holdfast/internal/drivers/tlsurl"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -35,12 +35,12 @@ func FromURL(rawURL string, opts *Options) (*redis.UniversalOptions, *Options, e
 	o.Unsafe = slices.Clip(o.Unsafe)
 	connect, err := o.parse(rawURL)
 	if err != nil {
-		return nil, nil, fmt.Errorf("%w: the URL of the store: %w", store.ErrMisconfigured, err)
+		return nil, nil, storeurl.Wrong(fmt.Errorf("%w: the URL of the store: %w", store.ErrMisconfigured, err))
 	}
 	return connect, &o, nil
 }
 
-// Open returns a [Store] for the registers that a URL redis://HOST[:PORT][/DATABASE][/PREFIX]?PARAMETERS
+// Open returns a [Store] for the registers that a URL redis://HOST[:PORT][/DATABASE[/PREFIX]]?PARAMETERS
 // names. The scheme rediss demands TLS. The default port is 6379. DATABASE is a number; the default is 0. If
 // there are several hosts, separated by commas, they are servers of one cluster, or sentinels. If the URL
 // has a value for an option, it replaces the value in opts. The caller closes the Store. Open sends no
@@ -132,12 +132,15 @@ func texts(risks []Risk) (all []string) {
 // place returns the number of the database and the prefix in the path of a URL.
 func place(path string) (db int, prefix string, err error) {
 	prefix = strings.Trim(path, "/")
-	first, rest, _ := strings.Cut(prefix, "/")
-	if first != "" && strings.Trim(first, "0123456789") == "" {
-		if db, err = strconv.Atoi(first); err != nil {
-			return 0, "", fmt.Errorf("the number of its database is too large")
-		}
-		prefix = rest
+	if prefix == "" {
+		return 0, "", nil
+	}
+	first, prefix, _ := strings.Cut(prefix, "/")
+	if strings.Trim(first, "0123456789") != "" {
+		return 0, "", fmt.Errorf("its path does not begin with the number of a database: write redis://HOST/0/PREFIX")
+	}
+	if db, err = strconv.Atoi(first); err != nil {
+		return 0, "", fmt.Errorf("the number of its database is too large")
 	}
 	if prefix != "" {
 		if err := store.CheckKey(prefix); err != nil {

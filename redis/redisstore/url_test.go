@@ -29,14 +29,14 @@ func TestURL(t *testing.T) {
 		{"redis://h:1/", "h:1", "", "redis://h:1/0", 0, false, false},
 		{"redis://h/3", "h:6379", "", "redis://h/3", 3, false, false},
 		{"redis://h/3/a/b/", "h:6379", "a/b", "redis://h/3/a/b", 3, false, false},
-		{"redis://h/a/3", "h:6379", "a/3", "redis://h/0/a/3", 0, false, false},
+		{"redis://h/0/a/3", "h:6379", "a/3", "redis://h/0/a/3", 0, false, false},
 		{"redis://h/0/3", "h:6379", "3", "redis://h/0/3", 0, false, false},
-		{"redis://[::1]:2/a", "[::1]:2", "a", "redis://[::1]:2/0/a", 0, false, false},
-		{"redis://[::1]/a", "[::1]:6379", "a", "redis://[::1]/0/a", 0, false, false},
-		{"redis://h/a?cluster=true", "h:6379", "a", "redis://h/0/a", 0, true, false},
-		{"redis://h,i:2/a", "h:6379 i:2", "a", "redis://h,i:2/0/a", 0, true, false},
+		{"redis://[::1]:2/0/a", "[::1]:2", "a", "redis://[::1]:2/0/a", 0, false, false},
+		{"redis://[::1]/0/a", "[::1]:6379", "a", "redis://[::1]/0/a", 0, false, false},
+		{"redis://h/0/a?cluster=true", "h:6379", "a", "redis://h/0/a", 0, true, false},
+		{"redis://h,i:2/0/a", "h:6379 i:2", "a", "redis://h,i:2/0/a", 0, true, false},
 		{"redis://h,i:2/1/a?sentinel=main", "h:6379 i:2", "a", "redis://h,i:2/1/a", 1, false, false},
-		{"rediss://h/a?user=u&password_file=" + file, "h:6379", "a", "rediss://h/0/a", 0, false, true},
+		{"rediss://h/0/a?user=u&password_file=" + file, "h:6379", "a", "rediss://h/0/a", 0, false, true},
 	} {
 		connect, o, err := redisstore.FromURL(c.url, &redisstore.Options{Prefix: "other"})
 		if err != nil {
@@ -55,7 +55,7 @@ func TestURL(t *testing.T) {
 		t.Errorf("%v, %+v", err, o)
 	}
 	for _, url := range []string{
-		"redis:h", "redis:///0", "http://h", "redis://u:p@h", "redis://u@h", "redis://h?password=p", "redis://h?user=u:p", "redis://h/a@b", "redis://h#x", "redis://h?unknown=1",
+		"redis:h", "redis:///0", "redis://h/word", "redis://h/word/0", "redis://h//a", "http://h", "redis://u:p@h", "redis://u@h", "redis://h?password=p", "redis://h?user=u:p", "redis://h/a@b", "redis://h#x", "redis://h?unknown=1",
 		"redis://h?timeout=", "redis://h?timeout=1s&timeout=2s", "redis://h?timeout=-1s", "redis://h?timeout=x", "redis://h?unsafe=all", "redis://h?unsafe=appendonly,", "redis://h?cluster=1",
 		"redis://h/1?cluster=true", "redis://h,i?cluster=false", "redis://h?cluster=true&sentinel=m", "redis://h?user=u", "redis://h?password_file=/nowhere", "redis://h?cacert=x",
 		"rediss://h?cacert=/nowhere", "rediss://h?cacert=" + file, "rediss://h?cert=x", "rediss://h?cert=" + file + "&key=" + file, "redis://h/99999999999999999999", "redis://h/a//b", "redis://h/0/..",

@@ -97,17 +97,22 @@ var (
 	// ErrBusy: the server refused the request, wrote nothing, and may accept the same
 	// request soon; see [Driver]. A driver wraps ErrBusy, or joins it to the server's
 	// error.
-	ErrBusy error = busyError{}
+	ErrBusy error = busyError("the server is busy")
 
 	// ErrUnchanged: the tag that was passed to [Driver.Read] is still the tag of the
 	// current state.
 	ErrUnchanged = errors.New("not changed")
 )
 
-type busyError struct{}
+// Busy returns an error with this text that matches [ErrBusy], for a reason other than a busy server.
+func Busy(text string) error { return busyError(text) }
 
-func (busyError) Error() string          { return store.ErrUnavailable.Error() + ": the server is busy" }
-func (busyError) Is(target error) bool   { return target == store.ErrUnavailable }
+type busyError string
+
+func (e busyError) Error() string { return store.ErrUnavailable.Error() + ": " + string(e) }
+func (e busyError) Is(target error) bool {
+	return target == ErrBusy || target == store.ErrUnavailable
+}
 func (busyError) Outcome() store.Outcome { return store.NotApplied }
 
 // ID returns a text that identifies the state: its number, if the backend numbers its states, and

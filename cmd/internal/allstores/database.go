@@ -7,19 +7,30 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"time"
 
 	_ "modernc.org/sqlite" // the driver "sqlite"
 
 	"github.com/holdfast-go/holdfast/cmd/internal/exit"
 	"github.com/holdfast-go/holdfast/cmd/internal/printable"
 	"github.com/holdfast-go/holdfast/cmd/internal/stores"
+	"github.com/holdfast-go/holdfast/internal/drivers/storeurl"
 	"github.com/holdfast-go/holdfast/items/largeitem"
 	"github.com/holdfast-go/holdfast/items/sqltable"
+	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/sqlstore"
 )
 
 // sqlConnections is the largest number of connections that one command uses.
 const sqlConnections = 8
+
+// silenceLimit is how long a server may take for its first answer, if the URL does not say this by connect_timeout.
+const silenceLimit = 5 * time.Second
+
+// errSilent is the error of a connection on which a server has sent nothing.
+func errSilent(limit time.Duration, kind string) error {
+	return store.MarkNotApplied(fmt.Errorf("%w: the server accepted the connection, and did not answer within %v: it hangs, or it is not a server of %s", store.ErrUnavailable, limit, kind))
+}
 
 // database is what the URL of a database names.
 type database struct {
@@ -80,6 +91,11 @@ func (connect databases) init(ctx context.Context, a *stores.Access, raw string)
 func (connect databases) at(u *url.URL, create bool, largest int) (*database, error) {
 	d := &database{opts: &sqlstore.Options{}, largest: largest}
 	query := u.Query()
+	for name, values := range query {
+		if len(values) > 1 {
+			return nil, exit.Usagef("the store's URL has the parameter %s twice", storeurl.Parameter(name, values))
+		}
+	}
 	take := func(name string) string {
 		value := query.Get(name)
 		query.Del(name)

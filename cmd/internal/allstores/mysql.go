@@ -23,9 +23,9 @@ import (
 	"github.com/go-sql-driver/mysql"
 
 	"github.com/holdfast-go/holdfast/cmd/internal/exit"
-	"github.com/holdfast-go/holdfast/internal/secrettext"
-	"github.com/holdfast-go/holdfast/internal/storeurl"
-	"github.com/holdfast-go/holdfast/internal/tlsurl"
+	"github.com/holdfast-go/holdfast/internal/drivers/secrettext"
+	"github.com/holdfast-go/holdfast/internal/drivers/storeurl"
+	"github.com/holdfast-go/holdfast/internal/drivers/tlsurl"
 	"github.com/holdfast-go/holdfast/internal/username"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/sqlstore"
@@ -96,7 +96,7 @@ func (d *database) mysql(u *url.URL, query url.Values, _ bool) error {
 			return nil, err
 		}
 		b := &boundedConn{Conn: c, limit: limit, greeting: make([]byte, 5)}
-		if err := b.greeted(ctx); err != nil {
+		if err := b.greeted(ctx, cmp.Or(config.Timeout, silenceLimit)); err != nil {
 			c.Close()
 			return nil, err
 		}
@@ -148,11 +148,14 @@ type mysqlConnector struct {
 func (c mysqlConnector) Connect(ctx context.Context) (driver.Conn, error) {
 	conn, err := c.Connector.Connect(ctx)
 	var refused *mysql.MySQLError
+	_ = errors.As(err, &refused)
 	switch {
 	case err == nil:
 		return conn, nil
-	case errors.As(err, &refused):
+	case refused != nil:
 		return nil, &mysql.MySQLError{Number: refused.Number, SQLState: refused.SQLState, Message: c.reason(refused.Number)}
+	case refused != nil && refused.Number == 1049:
+		return nil, fmt.Errorf("%w: there is no database %.80q: create it, then type holdfast init", store.ErrMisconfigured, c.config.DBName)
 	case errors.Is(err, mysql.ErrNoTLS):
 		return nil, fmt.Errorf("%w: the server does not encrypt connections, and the store's URL demands that by sslmode", store.ErrMisconfigured)
 	case errors.As(err, new(*tls.CertificateVerificationError)), errors.As(err, new(x509.HostnameError)):
@@ -171,8 +174,6 @@ func (c mysqlConnector) reason(number uint16) string {
 		return fmt.Sprintf("no access for the user %.80q with this password", c.config.User)
 	case 1044:
 		return fmt.Sprintf("the user %.80q has no rights in the database %.80q", c.config.User, c.config.DBName)
-	case 1049:
-		return fmt.Sprintf("there is no database %.80q", c.config.DBName)
 	case 1040, 1203, 1226:
 		return "the server has too many connections"
 	case 1130:
@@ -192,13 +193,17 @@ type boundedConn struct {
 }
 
 // greeted reads the beginning of the greeting: length, number 0, and protocol 10 or an error. It cannot
-// distinguish a server that waits for the client from a slow server.
-func (c *boundedConn) greeted(ctx context.Context) error {
-	stop := context.AfterFunc(ctx, func() { _ = c.SetDeadline(time.Unix(1, 0)) })
+// distinguish a server that waits for the client from a server that hangs.
+func (c *boundedConn) greeted(ctx context.Context, limit time.Duration) error {
+	within, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	stop := context.AfterFunc(within, func() { _ = c.SetDeadline(time.Unix(1, 0)) })
 	_, err := io.ReadFull(c.Conn, c.greeting)
 	switch {
-	case !stop():
-		return context.Cause(ctx)
+	case !stop() && ctx.Err() != nil:
+		return fmt.Errorf("the server accepted the connection, and did not answer: %w", context.Cause(ctx))
+	case within.Err() != nil:
+		return errSilent(limit, "MySQL")
 	case err != nil:
 		return err
 	case c.greeting[3] != 0 || c.greeting[4] != 10 && c.greeting[4] != 0xff:

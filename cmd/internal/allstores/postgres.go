@@ -1,6 +1,7 @@
 package allstores
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"fmt"
@@ -10,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -17,8 +20,9 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 
 	"github.com/holdfast-go/holdfast/cmd/internal/exit"
-	"github.com/holdfast-go/holdfast/internal/secrettext"
-	"github.com/holdfast-go/holdfast/internal/storeurl"
+	"github.com/holdfast-go/holdfast/internal/drivers/secrettext"
+	"github.com/holdfast-go/holdfast/internal/drivers/storeurl"
+	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/sqlstore"
 )
 
@@ -82,6 +86,14 @@ func (d *database) postgres(u *url.URL, query url.Values, _ bool) error {
 		f.SetMaxBodyLen(d.largest)
 		return f
 	}
+	dial, limit := config.DialFunc, cmp.Or(config.ConnectTimeout/10*9, silenceLimit) // before pgx gives up
+	config.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
+		c, err := dial(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		return awaitAnswer(c, limit), nil
+	}
 	clear := func(host string, t *tls.Config) {
 		if t == nil && config.Password != "" && !thisMachine(host) {
 			d.inTheClear = host
@@ -98,6 +110,49 @@ func (d *database) postgres(u *url.URL, query url.Values, _ bool) error {
 		func(n *pgconn.Notification) string { return n.Payload },
 	)
 	return nil
+}
+
+// awaitedConn is a connection to a server that has to show that it speaks the protocol of PostgreSQL.
+type awaitedConn struct {
+	net.Conn
+	limit  time.Duration
+	timer  *time.Timer // it closes the connection if no answer arrives
+	silent atomic.Bool // the timer did so
+	knows  atomic.Bool // the first answer was read
+}
+
+func awaitAnswer(c net.Conn, limit time.Duration) net.Conn {
+	a := &awaitedConn{Conn: c, limit: limit}
+	a.timer = time.AfterFunc(limit, func() {
+		a.silent.Store(true)
+		_ = c.Close()
+	})
+	return a
+}
+
+func (c *awaitedConn) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	if c.knows.Load() {
+		return n, err
+	}
+	switch {
+	case n == 0 && c.silent.Load():
+		return 0, errSilent(c.limit, "PostgreSQL")
+	case n == 0:
+		return 0, err
+	}
+	c.timer.Stop()
+	c.knows.Store(true)
+	// The answer about TLS, or the kind of the first message. The greeting of MySQL can begin with the same letter.
+	if !strings.Contains("SNREv", string(b[:1])) || n > 4 && string(b[1:5]) == "\x00\x00\x00\x0a" {
+		return 0, fmt.Errorf("%w: the server at %s does not speak the protocol of PostgreSQL", store.ErrMisconfigured, c.RemoteAddr())
+	}
+	return n, err
+}
+
+func (c *awaitedConn) Close() error {
+	c.timer.Stop()
+	return c.Conn.Close()
 }
 
 // sentSecrets are the password of a database, and what was sent to prove that this user has it:

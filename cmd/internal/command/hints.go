@@ -4,12 +4,14 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/cmd/internal/exit"
 	"github.com/holdfast-go/holdfast/cmd/internal/output"
+	"github.com/holdfast-go/holdfast/internal/drivers/storeurl"
 	"github.com/holdfast-go/holdfast/lease"
 	"github.com/holdfast-go/holdfast/object"
 	"github.com/holdfast-go/holdfast/store"
@@ -45,7 +47,7 @@ func (a *app) inWords(err error) error {
 		what := strings.TrimPrefix(op.Err.Error(), store.ErrCorrupt.Error()+": ")
 		return output.WithHints(fmt.Sprintf("the record of lock %q on %s is damaged: %s", name, cmp.Or(op.Store, a.Opened), what), err, []string{
 			"other locks still work",
-			fmt.Sprintf("if no holder of this lock lives: %s break %s --unreadable --now (break keeps a copy)", a.again(), output.Quote(name)),
+			fmt.Sprintf("if no holder of this lock lives: %s break %s --unreadable --now (break keeps a copy)", a.onStore(err), output.Quote(name)),
 		})
 	}
 	return err
@@ -56,13 +58,17 @@ func usesLocks(path string) bool {
 	return slices.Contains([]string{"run", "hold", "lock", "lead", "show"}, strings.TrimPrefix(path, "holdfast "))
 }
 
-// again is the beginning of a command line for the store that was opened.
-func (a *app) again() string {
-	if a.Opened == "" {
+// onStore is the beginning of a command line for the store of an error. It contains no secret: no URL has one.
+func (a *app) onStore(err error) string {
+	url := a.AgainAfter(err)
+	if url == "" {
 		return "holdfast"
 	}
-	return "holdfast --store " + output.Quote(a.Opened)
+	return "holdfast --store " + output.Quote(url)
 }
+
+// needsInit are the texts of the stores that lack what holdfast init creates.
+var needsInit = regexp.MustCompile(`create the \S+( \S+)? with holdfast init|holdfast init creates it`)
 
 // hints returns what the reader of an error can do.
 func (a *app) hints(err error) []string {
@@ -70,7 +76,7 @@ func (a *app) hints(err error) []string {
 	if errors.As(err, &own) {
 		return own.Hints()
 	}
-	on := a.again()
+	on := a.onStore(err)
 	switch status := exit.Status(err); {
 	case errors.Is(err, checkpoint.ErrFenced):
 		return []string{
@@ -81,6 +87,10 @@ func (a *app) hints(err error) []string {
 		return []string{"check what the command has done, then start it again"}
 	case status == exit.Unknown:
 		return []string{"the store's reply was lost: before you try again, find out whether the write was applied"}
+	case errors.Is(err, storeurl.ErrWrong):
+		return []string{"the URLs of all stores, and their parameters: holdfast help stores"}
+	case errors.Is(err, store.ErrMisconfigured) && a.Path != "holdfast init" && needsInit.MatchString(err.Error()):
+		return []string{"to create what is missing: " + on + " init"}
 	case status == exit.Unreachable && a.Opened != "":
 		return []string{"check the server and the network, then: " + on + " doctor"}
 	case status == exit.Denied && !strings.HasPrefix(a.Opened, "file:") && errors.Is(err, store.ErrDenied):

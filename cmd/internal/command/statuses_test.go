@@ -309,7 +309,8 @@ func TestStoreParameters(t *testing.T) {
 	p.must(t, store, "lock", "job", "--handle", "h.json")
 	p.must(t, "", "renew", "h.json")
 	p.must(t, store, "renew", "h.json")
-	p.refused(t, 64, strings.Replace(store, "/app", "/other", 1), "renew", "h.json")
+	p.must(t, strings.Replace(store, "/app", "/other", 1), "renew", "h.json") // the variable is only a default
+	p.refused(t, 64, "", "--store", strings.Replace(store, "/app", "/other", 1), "renew", "h.json")
 	_, stderr, status := p.run(t, store, "run", "-n", "job", "--", "true")
 	hint := regexp.MustCompile(`to end the holder's work: +holdfast --store '([^']+)' break job --token (\d+)`).FindStringSubmatch(stderr)
 	if status != 75 || hint == nil {

@@ -118,6 +118,7 @@ ACCOUNT by your names. The files are in the folder "policies" of the release and
   azblob://ACCOUNT/CONTAINER     azure/role.sh
   postgres://                    postgres/grants.sql
   mysql://                       mysql/grants.sql
+  k8s://                         kubernetes/role.yaml
 
 The page docs/stores.md has the rights for redis://, rediss://, etcd:// and nats://.
 
@@ -344,6 +345,7 @@ all variables above, except HOLDFAST_WAIT and HOLDFAST_METRICS.
   MYSQL_PWD         the password for mysql:
   REDIS_PASSWORD    the password for redis: and rediss:
   ETCDCTL_USER      USER:PASSWORD for etcd:. ETCDCTL_PASSWORD: the password alone
+  KUBECONFIG        the files for k8s:, as for kubectl
   NATS_USER, NATS_PASSWORD, NATS_TOKEN, NATS_CREDS
                     the credentials for nats:, as for the command nats
 

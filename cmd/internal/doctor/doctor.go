@@ -158,15 +158,16 @@ type Examination struct {
 	atOnce bool
 
 	mu      sync.Mutex
-	keys    map[string]struct{} // of registers that may have been made
-	objects map[string]struct{} // of objects
+	keys    map[string]int // of registers: the writes that may have made them
+	objects map[string]int // of objects
+	wrong   error          // the set-up is wrong, so there is nothing to examine
 }
 
 // Run examines a store. If Run returns an error, the examination was not possible, or the context ended.
 // Run removes its test data in any case. After an error, the report lists no checks, but only the test
 // data that Run could not remove.
 func Run(ctx context.Context, t *Target, opts *Options) (*Report, error) {
-	e := &Examination{Target: t, Dir: Dir + "/" + trial.Name(time.Now()), keys: make(map[string]struct{}), objects: make(map[string]struct{})}
+	e := &Examination{Target: t, Dir: Dir + "/" + trial.Name(time.Now()), keys: make(map[string]int), objects: make(map[string]int)}
 	if opts != nil {
 		e.o = *opts
 	}
@@ -176,6 +177,7 @@ func Run(ctx context.Context, t *Target, opts *Options) (*Report, error) {
 	err := e.begin(ctx)
 	if err == nil {
 		e.examine(ctx)
+		err = e.wrongSetUp()
 	}
 	e.clean(ctx)
 	if err == nil && ctx.Err() != nil {
@@ -370,20 +372,33 @@ func (e *Examination) NoteObject(key string, write func() error) error {
 	return e.note(e.objects, key, write)
 }
 
-// note records, before write runs, that write may make the key. If the store denied the
-// write, the key was not made. After any other refusal it may have been made.
-func (e *Examination) note(keys map[string]struct{}, key string, write func() error) error {
-	e.mu.Lock()
-	_, known := keys[key]
-	keys[key] = struct{}{}
-	e.mu.Unlock()
-	err := write()
-	if !known && errors.Is(err, store.ErrDenied) {
+// note records, before write runs, that write may make the key. If the store has refused each write of the key, the
+// key was not made. A conflict proves nothing: the server that doctor tests may have written.
+func (e *Examination) note(keys map[string]int, key string, write func() error) error {
+	add := func(n int) {
 		e.mu.Lock()
-		delete(keys, key)
-		e.mu.Unlock()
+		defer e.mu.Unlock()
+		if keys[key] += n; keys[key] == 0 {
+			delete(keys, key)
+		}
+	}
+	add(1)
+	err := write()
+	if store.OutcomeOf(err) == store.NotApplied && !errors.Is(err, store.ErrConflict) {
+		add(-1)
 	}
 	return err
+}
+
+// wrongSetUp returns the error of a check that leases need, if the error says that the set-up is wrong, and no check
+// has found out what is wrong. All further checks would repeat this error.
+func (e *Examination) wrongSetUp() error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if slices.ContainsFunc(e.report.Checks, func(c Check) bool { return c.Result == Unsafe }) {
+		return nil
+	}
+	return e.wrong
 }
 
 // Made returns the keys of registers that may have been made, below the store's own prefix.
@@ -398,7 +413,7 @@ func (e *Examination) Made() []string {
 }
 
 // Objects returns the keys of objects that may have been made.
-func (e *Examination) Objects() map[string]struct{} {
+func (e *Examination) Objects() map[string]int {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return maps.Clone(e.objects)
@@ -436,6 +451,11 @@ func (e *Examination) Failed(c Check, err error) []Check {
 			c.Means = "needs the right " + right
 			c.Found = Reason(err)
 		}
+	case errors.Is(err, store.ErrMisconfigured) && c.Needed && !errors.Is(err, errors.ErrUnsupported):
+		c.Last = true
+		e.mu.Lock()
+		e.wrong = cmp.Or(e.wrong, err)
+		e.mu.Unlock()
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
 		// All that follows would say so again and again, and prove nothing.
 		c.Means, c.Needed, c.Last = "the disk or a quota is full: free some space, then run doctor again", true, true

@@ -382,3 +382,25 @@ func force(ctx context.Context, o *store.Op, next store.Handler) error {
 		o.Prev = conflict.Version
 	}
 }
+
+// TestWrongSetUp: if the set-up is wrong in a way that only a write shows, doctor says so once, and lists nothing
+// as left: the store has refused each write.
+func TestWrongSetUp(t *testing.T) {
+	for name, refuses := range map[string]func(*store.Op) bool{
+		"each write":       func(op *store.Op) bool { return op.Kind.Write() },
+		"each large write": func(op *store.Op) bool { return op.Kind.Write() && len(op.Value) > 10_000 },
+	} {
+		writes := 0
+		st := store.Intercept(memstore.New(), func(ctx context.Context, op *store.Op, next store.Handler) error {
+			if refuses(op) {
+				writes++
+				return fmt.Errorf("%w: this is a replica", store.ErrMisconfigured)
+			}
+			return next(ctx, op)
+		})
+		report, err := doctor.Run(t.Context(), doctor.Registers("replica", st), nil)
+		if !errors.Is(err, store.ErrMisconfigured) || len(report.Checks)+len(report.NotRemoved) > 0 || writes > 5 {
+			t.Errorf("%s: %v, %d writes, left %q", name, err, writes, report.NotRemoved)
+		}
+	}
+}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/compat/avisofile"
+	"github.com/holdfast-go/holdfast/internal/drivers/storeurl"
 	"github.com/holdfast-go/holdfast/items/largeitem"
 	"github.com/holdfast-go/holdfast/lease"
 	"github.com/holdfast-go/holdfast/object"
@@ -89,6 +90,8 @@ func Status(err error) int {
 		{object.ErrFenced, Lost},
 		{errors.ErrUnsupported, Unsafe},
 		{object.ErrRange, Usage},
+		{storeurl.ErrCredentials, Unsafe},    // before ErrWrong: the password has been written down
+		{storeurl.ErrWrong, Usage},           // before ErrMisconfigured, which it matches too
 		{lease.ErrUnresponsive, Unreachable}, // and perhaps ErrHeld, which was true before
 		{checkpoint.ErrHeld, Busy},
 		{checkpoint.ErrMismatch, Condition},

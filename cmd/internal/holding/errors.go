@@ -120,8 +120,11 @@ func lostText(err error) string {
 	if lost.NewHolder != "" {
 		why += " (" + lost.NewHolder + ")"
 	}
-	if lost.Cause != nil {
+	switch {
+	case lost.Cause != nil:
 		why += ": " + output.OneLine(lost.Cause)
+	case is(lease.ErrExpired): // no request has ended with an error
+		why += ": a renewal has had no answer, or this machine was suspended"
 	}
 	return fmt.Sprintf("lock %q was lost: %s", lost.Name, why)
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/internal/exit"
 	"github.com/holdfast-go/holdfast/cmd/internal/leases"
 	"github.com/holdfast-go/holdfast/cmd/internal/output"
+	"github.com/holdfast-go/holdfast/cmd/internal/stores"
 	"github.com/holdfast-go/holdfast/lease"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -82,7 +83,7 @@ the lease of that handle has ended.`,
 	flags.Lookup("ttl").Usage = "how long you can rely on the lock without a renewal (default 1h, or 1m with --renew-until)"
 	f.onLost = "kill"
 	f.addWait(flags)
-	flags.StringVar(&path, "handle", "", "path of the handle `FILE` (default: a new file in the directory of this user's locks)")
+	flags.StringVar(&path, "handle", "", "path of the handle `FILE` (default: a new file in ~/.local/state/holdfast/handles; for root in /var/lib/holdfast/handles)")
 	flags.StringVar(&keep, "renew-until", "", "renew the lock in the background until one of these: unlock (you call unlock), parent (the parent process ends), or a process id (that process ends)")
 	return cmd
 }
@@ -229,17 +230,9 @@ func (a *access) use(ctx context.Context, place *handleDir, grant string) (f *ha
 	if grant != "" && grant != f.Ticket.Grant {
 		return nil, c, noHandle(path)
 	}
-	url := f.Store
-	if a.StoreChosen {
-		given, err := a.OpenURL(ctx, a.StoreURL)
-		if err != nil {
-			return nil, c, err
-		}
-		_ = given.Close()
-		if bare, _, _ := strings.Cut(f.Store, "?"); given.URL != bare {
-			return nil, c, exit.Usagef("handle %s belongs to the store %s, not to %s", path, bare, given.URL)
-		}
-		url = given.Again // the address of the store may have changed
+	url, err := a.storeOf(ctx, f, path)
+	if err != nil {
+		return nil, c, err
 	}
 	flags := &leases.Flags{Detached: true, Holder: f.Holder}
 	for _, d := range []struct {
@@ -259,6 +252,38 @@ func (a *access) use(ctx context.Context, place *handleDir, grant string) (f *ha
 	}
 	f.Store = st.Again
 	return f, leases.Client{Client: client, Store: st}, nil
+}
+
+// storeOf returns the URL of the store of a handle. The parameters of --store, or of its variable, replace those of
+// the handle, because the address of a server can change. --store must name the store of the handle. The variable
+// is only a default, so it may name another store, or none.
+func (a *access) storeOf(ctx context.Context, f *handleFile, path string) (string, error) {
+	kind, _, _ := strings.Cut(f.Store, ":")
+	if !a.StoreChosen || !a.StoreGiven && !strings.HasPrefix(strings.ToLower(a.StoreURL), kind+":") {
+		return f.Store, nil
+	}
+	makes := a.Makes
+	a.Makes = stores.MakesNone
+	given, err := a.OpenURL(ctx, a.StoreURL)
+	a.Makes = makes
+	bare, _, _ := strings.Cut(f.Store, "?")
+	switch {
+	case err == nil:
+		_ = given.Close()
+	case !a.StoreGiven:
+		return f.Store, nil
+	case exit.Status(err) == exit.NotFound:
+		return "", exit.Usagef("handle %s belongs to the store %s: remove --store: %w", path, bare, err)
+	default:
+		return "", err
+	}
+	switch {
+	case given.URL == bare || stores.Escaped(given.URL) == bare:
+		return given.Again, nil
+	case a.StoreGiven:
+		return "", exit.Usagef("handle %s belongs to the store %s, not to %s: remove --store", path, bare, given.URL)
+	}
+	return f.Store, nil
 }
 
 func (a *access) renewCommand() *cobra.Command {

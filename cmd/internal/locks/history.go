@@ -67,7 +67,7 @@ clocks of the holders.`,
 			if err != nil {
 				return err
 			}
-			return a.history(cmd.Context(), args, from)
+			return a.listHistory(cmd.Context(), args, from)
 		},
 	}
 	cmd.Flags().StringVar(&since, "since", "", "print only entries from this time on: a duration such as 24h, or a time such as \"2026-11-24 02:00\" or 2026-11-24T02:00:00Z")
@@ -90,7 +90,7 @@ func sinceTime(text string, now time.Time) (time.Time, error) {
 	return time.Time{}, exit.Usagef("--since must be a duration such as 24h, or a time such as \"2026-11-24 02:00\", not %q", text)
 }
 
-func (a *access) history(ctx context.Context, names []string, from time.Time) error {
+func (a *access) listHistory(ctx context.Context, names []string, from time.Time) error {
 	for _, name := range names {
 		if err := leases.CheckLockName(name); err != nil {
 			return err

@@ -33,6 +33,7 @@ type copier struct {
 	read        map[string]string // what was read of the old store, by key
 	held        []string
 	bad         []error
+	writes      bool // the second round has begun
 }
 
 // The prefixes of the keys, as the defaults of packages lease and checkpoint have them.
@@ -65,6 +66,7 @@ func (c *copier) run(ctx context.Context, dryRun bool) error {
 	if err := c.refuse("nothing was copied, because locks are in use"); err != nil || dryRun {
 		return err
 	}
+	c.writes = true
 	if err := c.to.CopyFloor(ctx, c.from.Client.Client); err != nil {
 		return err
 	}
@@ -235,12 +237,20 @@ func (c *copier) unused(ctx context.Context, before map[string]string) error {
 		switch name, isLock := strings.CutPrefix(key, lockDir); {
 		case isLock:
 			info, err := c.from.Inspect(ctx, name)
+			if errors.Is(err, store.ErrCorrupt) {
+				c.note(func() { c.bad = append(c.bad, err) })
+				return nil
+			}
 			if err != nil && !errors.Is(err, store.ErrNotFound) {
 				return err
 			}
 			now = string(info.Version)
 		case strings.HasPrefix(key, checkpointDir):
 			at, err := state(c.from.keeper.Get(ctx, strings.TrimPrefix(key, checkpointDir), nil))
+			if errors.Is(err, store.ErrCorrupt) {
+				c.note(func() { c.bad = append(c.bad, err) })
+				return nil
+			}
 			if err != nil {
 				return err
 			}

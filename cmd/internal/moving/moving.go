@@ -216,7 +216,11 @@ func (c *copier) unreadable(errs []error) error {
 		texts = append(texts, output.OneLine(err))
 	}
 	slices.Sort(texts)
-	return output.WithHints("nothing was copied, because some records cannot be read: "+shortened(texts), errors.Join(errs...), []string{
+	what := "nothing was copied"
+	if c.writes {
+		what = "the copy is incomplete"
+	}
+	return output.WithHints(what+", because some records cannot be read: "+shortened(texts), errors.Join(errs...), []string{
 		"if no holder of such a lock lives: holdfast --store " + output.Quote(c.from.Store.Again) + " break NAME --unreadable --now (break keeps a copy)",
 	})
 }

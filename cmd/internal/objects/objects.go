@@ -35,6 +35,7 @@ func (a *access) withBucket(ctx context.Context, at *stores.ObjectURL, do func(c
 	a.WarnUntrustedState(at.Bucket.Scheme)
 	ctx, stop := cmdline.UntilInterrupted(ctx)
 	defer stop()
+	a.Again = at.Bucket.String()
 	b, err := at.Open(ctx, &a.Access)
 	if err != nil {
 		return err

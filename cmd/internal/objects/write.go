@@ -132,7 +132,7 @@ func checkVersion(b stores.Bucket, flag, version string) error {
 	if version == "" || !b.ETags || strings.HasPrefix(strings.TrimPrefix(version, "W/"), `"`) && strings.HasSuffix(version, `"`) {
 		return nil
 	}
-	return exit.Usagef(`--%s: a version of an object on S3 is its ETag with the double quotes, as put prints it: '"..."'`, flag)
+	return exit.Usagef(`--%s: a version of an object of %s is its ETag with the double quotes, as put prints it: '"..."'`, flag, b.URL)
 }
 
 // refusedWrite explains an error of a write of key whose condition did not hold: it says what is

@@ -5,6 +5,7 @@ package stores
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/url"
 	"slices"
 	"strings"
@@ -24,10 +25,12 @@ type Scheme struct {
 	ObjectForm string // of the URL of an object; empty: this kind of store has no objects
 	TableForm  string // of the URL of a table of items; empty: this kind of store has none
 
+	otherNames []string // that users write for it by mistake
+
 	hasContainers bool // the first segment of the path of a URL is a part of the name of the bucket
 }
 
-// Schemes is the table of the kinds of stores, in the order of the help.
+// Schemes is the table of the kinds of stores, in the order of the help and of docs/stores.md.
 func Schemes() []*Scheme { return schemes }
 
 var schemes = []*Scheme{
@@ -43,15 +46,27 @@ unsafe=owner, unsafe=writable, unsafe=link: accept a risk (docs/security.md)`,
 		TableForm:  "sqlite:PATH",
 	},
 	{
-		Name: "postgres", Form: "postgres://HOST/DATABASE/PREFIX", what: "tables in PostgreSQL",
+		Name: "postgres", Form: "postgres://HOST/DATABASE/PREFIX", what: "tables in PostgreSQL", otherNames: []string{"postgresql", "pg", "pgsql"},
 		parameters: "table, prefix, and the parameters of libpq: sslmode, host, user, ...",
 		TableForm:  "postgres://HOST/DATABASE",
 	},
 	{
-		Name: "mysql", Form: "mysql://HOST/DATABASE/PREFIX", what: "tables in MySQL or MariaDB",
+		Name: "mysql", Form: "mysql://HOST/DATABASE/PREFIX", what: "tables in MySQL or MariaDB", otherNames: []string{"mariadb"},
 		parameters: `table, prefix, user, sslmode (disable, prefer, require, verify-full),
 sslrootcert, sslcert, sslkey, socket, connect_timeout`,
 		TableForm: "mysql://HOST/DATABASE",
+	},
+	{
+		Name: "redis", Form: "redis://HOST/DATABASE/PREFIX", what: "keys in Redis or Valkey", otherNames: []string{"valkey"},
+		parameters: `user, password_file, timeout (of a request).
+cluster=true: the server is part of a cluster.
+sentinel: the name of the primary server; the hosts are sentinels.
+unsafe=appendonly, unsafe=appendfsync, unsafe=no-appendfsync-on-rewrite,
+unsafe=maxmemory-policy: accept a risk (docs/stores.md)`,
+	},
+	{
+		Name: "rediss", Form: "rediss://HOST/DATABASE/PREFIX", what: "keys in Redis or Valkey, by TLS", otherNames: []string{"redis+tls", "redis+ssl", "rediss+tls", "valkeys"},
+		parameters: "those of redis:, and cacert, cert, key: files of certificates",
 	},
 	{
 		Name: "etcd", Form: "etcd://HOST:PORT/PREFIX", what: "keys in etcd",
@@ -60,10 +75,20 @@ cacert, cert, key (files), timeout (of a request). Several members:
 etcd://HOST:PORT,HOST:PORT,HOST:PORT/PREFIX`,
 	},
 	{
+		Name: "k8s", Form: "k8s://NAMESPACE/PREFIX", what: "Lease objects of Kubernetes",
+		parameters: `context, kubeconfig (file), timeout (of a request). The credentials are those
+of kubectl, or of the pod's service account`,
+	},
+	{
 		Name: "nats", Form: "nats://HOST:PORT/BUCKET/PREFIX", what: "a bucket of NATS JetStream",
 		parameters: `user (the password is in NATS_PASSWORD; a token in NATS_TOKEN), creds (file),
 tls (true), cacert, cert, key (files), timeout (of a request),
 replicas (of a bucket that init creates)`,
+	},
+	{
+		Name: "dynamodb", Form: "dynamodb://TABLE/PREFIX", what: "a table of DynamoDB", otherNames: []string{"dynamo", "ddb"},
+		parameters: "region, endpoint, profile, anonymous, fips, dualstack, timeout, unsafe: as for s3:",
+		TableForm:  "dynamodb://TABLE",
 	},
 	{
 		Name: "s3", Form: "s3://BUCKET/PREFIX", what: "a bucket with conditional writes",
@@ -73,7 +98,12 @@ expected_bucket_owner, checksums`,
 		ObjectForm: "s3://BUCKET/KEY",
 	},
 	{
-		Name: "azblob", Form: "azblob://ACCOUNT/CONTAINER/PREFIX", what: "a container in Azure Blob Storage",
+		Name: "gs", Form: "gs://BUCKET/PREFIX", what: "a bucket in Google Cloud Storage", otherNames: []string{"gcs", "google"},
+		parameters: "endpoint, anonymous, timeout, unsafe: as for s3:; user_project (which pays)",
+		ObjectForm: "gs://BUCKET/KEY",
+	},
+	{
+		Name: "azblob", Form: "azblob://ACCOUNT/CONTAINER/PREFIX", what: "a container in Azure Blob Storage", otherNames: []string{"azure", "az", "abfs", "wasb"},
 		parameters: `endpoint (http://HOST:PORT), anonymous, timeout (of a request), unsafe:
 as for s3:`,
 		ObjectForm: "azblob://ACCOUNT/CONTAINER/KEY", hasContainers: true,
@@ -83,28 +113,6 @@ as for s3:`,
 		parameters: `those of s3:, without unsafe.
 put_lifetime: the longest time that a PUT may take.
 settle_delay: the wait between a PUT and the listing that shows its outcome`,
-	},
-	{
-		Name: "dynamodb", Form: "dynamodb://TABLE/PREFIX", what: "a table of DynamoDB",
-		parameters: "region, endpoint, profile, anonymous, fips, dualstack, timeout, unsafe: as for s3:",
-		TableForm:  "dynamodb://TABLE",
-	},
-	{
-		Name: "redis", Form: "redis://HOST/DATABASE/PREFIX", what: "keys in Redis or Valkey",
-		parameters: `user, password_file, timeout (of a request).
-cluster=true: the server is part of a cluster.
-sentinel: the name of the primary server; the hosts are sentinels.
-unsafe=appendonly, unsafe=appendfsync, unsafe=no-appendfsync-on-rewrite,
-unsafe=maxmemory-policy: accept a risk (docs/stores.md)`,
-	},
-	{
-		Name: "rediss", Form: "rediss://HOST/DATABASE/PREFIX", what: "the same, by TLS",
-		parameters: "those of redis:, and cacert, cert, key: files of certificates",
-	},
-	{
-		Name: "gs", Form: "gs://BUCKET/PREFIX", what: "a bucket in Google Cloud Storage",
-		parameters: "endpoint, anonymous, timeout, unsafe: as for s3:; user_project (which pays)",
-		ObjectForm: "gs://BUCKET/KEY",
 	},
 }
 
@@ -236,14 +244,24 @@ func unknownStore(raw string) error {
 		return exit.Usagef("the URL of a store lacks a colon: write %s://...; for a directory of that name write file:./%s//...", name, name)
 	}
 	if strings.ContainsAny(raw, ":@?#=%") {
-		name, _, _ := strings.Cut(raw, "://")
-		var names []string
-		for _, s := range Schemes() {
-			names = append(names, s.Name)
-		}
-		return exit.Usagef("unknown kind of store (known: %s)%s", known, output.DidYouMean(output.Nearest(name, names)))
+		return exit.Usagef("unknown kind of store (known: %s)%s", known, output.DidYouMean(meantScheme(raw)))
 	}
 	return exit.Usagef("store %q: unknown kind of store (known: %s); for a directory write file:%s", raw, known, raw)
+}
+
+// meantScheme returns the beginning of URLs that a user most likely meant; empty if there is none.
+func meantScheme(raw string) string {
+	name, _, _ := strings.Cut(strings.ToLower(raw), ":")
+	names := make(map[string]string) // the beginnings of URLs, by the names
+	for _, s := range Schemes() {
+		for _, other := range append(s.otherNames, s.Name) {
+			names[other] = s.Begins()
+		}
+	}
+	if begins := names[name]; begins != "" {
+		return begins
+	}
+	return names[output.Nearest(name, slices.Sorted(maps.Keys(names)))]
 }
 
 // IsURL reports whether an argument that is the prefix of locks is a URL instead.

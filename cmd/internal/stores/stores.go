@@ -14,7 +14,7 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/internal/doctor"
 	"github.com/holdfast-go/holdfast/cmd/internal/exit"
 	"github.com/holdfast-go/holdfast/cmd/internal/output"
-	"github.com/holdfast-go/holdfast/internal/storeurl"
+	"github.com/holdfast-go/holdfast/internal/drivers/storeurl"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -29,9 +29,11 @@ type Access struct {
 	OnlyReads  bool   // the command only shows what is there
 	Verbose    bool   // notes say which store is used, and why
 	Opened     string // the store that was opened last, as people write it, without parameters
+	Again      string // its URL with the parameters, which opens it again
 
 	reportedState sync.Once
 	named         map[string]string // by the URL of a store: a note about its name; empty when it is printed
+	again         map[string]string // by the URL of an opened store without parameters: its URL with them
 }
 
 // Opened is a store together with what a command needs to use it.
@@ -49,15 +51,38 @@ func (a *Access) OpenURL(ctx context.Context, raw string) (Opened, error) {
 		return Opened{}, err
 	}
 	a.WarnUntrustedState(u.Scheme)
+	parameters := ""
+	if u.RawQuery != "" {
+		parameters = "?" + u.Query().Encode()
+	}
+	if u.Host != "" { // some stores connect when they are opened, and that can fail
+		a.note(u.Scheme+"://"+u.Host+strings.TrimSuffix(u.Path, "/"), parameters)
+	}
 	st, err := a.driver(u).Open(ctx, a, u, raw == "")
 	if err != nil {
 		return Opened{}, err
 	}
-	a.Opened, st.Again = st.URL, Escaped(st.URL)
-	if u.RawQuery != "" {
-		st.Again += "?" + u.Query().Encode()
-	}
+	a.note(st.URL, parameters)
+	st.Again = a.Again
 	return st, nil
+}
+
+// note remembers how to open a store again.
+func (a *Access) note(shown, parameters string) {
+	if a.again == nil {
+		a.again = make(map[string]string)
+	}
+	a.Opened, a.Again = shown, Escaped(shown)+parameters
+	a.again[a.Opened] = a.Again
+}
+
+// AgainAfter returns the URL that opens the store of an error again. If the error names no store, this is the
+// store that was opened last; empty if there is none.
+func (a *Access) AgainAfter(err error) string {
+	if op := (*store.OpError)(nil); errors.As(err, &op) && a.again[op.Store] != "" {
+		return a.again[op.Store]
+	}
+	return a.Again
 }
 
 // Escaped returns the URL of a store in the form that [Access.ParseStore] reads. People are shown the
@@ -78,7 +103,7 @@ func Escaped(shown string) string {
 // ParseStore takes the URL of a store apart, or of the default store if raw is empty.
 // Neither its result nor its errors hold a secret, whatever raw holds.
 func (a *Access) ParseStore(raw string) (*url.URL, error) {
-	if a.StoreErr != nil {
+	if a.StoreErr != nil && (raw == "" || raw == a.StoreURL) {
 		return nil, a.StoreErr
 	}
 	if raw == "" {

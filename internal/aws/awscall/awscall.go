@@ -15,6 +15,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"net/url"
 	"strings"
 	"sync/atomic"
@@ -25,7 +26,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/aws/transport"
 	"github.com/holdfast-go/holdfast/internal/backoff"
-	"github.com/holdfast-go/holdfast/internal/secrettext"
+	"github.com/holdfast-go/holdfast/internal/drivers/secrettext"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/engine"
 )
@@ -35,6 +36,7 @@ type Call struct {
 	where  string // the store, for people
 	ctx    context.Context
 	sent   atomic.Bool
+	joined atomic.Bool // the request has a connection
 	reads  atomic.Bool // it asks for nothing but to read
 	answer atomic.Pointer[answer]
 	header atomic.Pointer[http.Header] // of the request; its secrets must not stand in any message
@@ -240,13 +242,17 @@ func (c *Call) Fail(cause, sentinel error, outcome store.Outcome, format string,
 // errTimeout is the cause of the end of a request that took too long.
 var errTimeout = errors.New("no answer in time")
 
+// errSilent is the text of such a request that had a connection.
+var errSilent = errors.New("the server accepted the connection, and did not answer in time")
+
 // Share returns the time limit of one request of this call; see [engine.Share].
 func (c *Call) Share(d time.Duration) time.Duration { return engine.Share(c.ctx, d) }
 
 // WithTimeout returns the context of one request. A Call can distinguish the end of this context
 // from the end of the caller's context.
 func (c *Call) WithTimeout(d time.Duration) (context.Context, context.CancelFunc) {
-	return context.WithTimeoutCause(c.ctx, d, errTimeout)
+	ctx := httptrace.WithClientTrace(c.ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { c.joined.Store(true) }})
+	return context.WithTimeoutCause(ctx, d, errTimeout)
 }
 
 // Classify returns the error of a call for which the SDK returned err. Before a caller uses Classify, it
@@ -336,6 +342,12 @@ func (c *Call) unanswered(err error) error {
 	case c.sent.Load():
 		if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
 			text = errTimeout.Error()
+			if c.joined.Load() {
+				text = errSilent.Error()
+			}
+		}
+		if strings.Contains(text, "malformed HTTP") {
+			return c.Fail(err, store.ErrMisconfigured, store.Unknown, "the server does not speak HTTP: check the address of the endpoint")
 		}
 		return c.Fail(err, store.ErrUnavailable, store.Unknown, "no answer: %s", text)
 	case errors.As(err, &temp) || errors.Is(err, context.DeadlineExceeded):

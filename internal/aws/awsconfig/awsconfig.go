@@ -14,7 +14,7 @@ import (
 	"github.com/aws/smithy-go/logging"
 
 	"github.com/holdfast-go/holdfast/internal/aws/transport"
-	"github.com/holdfast-go/holdfast/internal/storeurl"
+	"github.com/holdfast-go/holdfast/internal/drivers/storeurl"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -48,9 +48,9 @@ func Parse(raw, scheme string) (*URL, error) {
 	return &URL{Host: u.Host, Prefix: prefix, query: query}, nil
 }
 
-// Wrong returns an error with this text that matches store.ErrMisconfigured.
+// Wrong returns an error in a URL with this text. It matches store.ErrMisconfigured.
 func Wrong(format string, args ...any) error {
-	return fmt.Errorf("%w: %s", store.ErrMisconfigured, fmt.Sprintf(format, args...))
+	return storeurl.Wrong(fmt.Errorf("%w: %s", store.ErrMisconfigured, fmt.Sprintf(format, args...)))
 }
 
 func (u *URL) fail(format string, args ...any) {
@@ -183,7 +183,7 @@ func (p Params) Load(ctx context.Context) (aws.Config, error) {
 		cfg, err = config.LoadDefaultConfig(ctx, opts...)
 	}
 	if err != nil {
-		return aws.Config{}, Wrong("configuration of AWS: %v", err)
+		return aws.Config{}, fmt.Errorf("%w: configuration of AWS: %v", store.ErrMisconfigured, err)
 	}
 	return cfg, nil
 }

@@ -309,7 +309,7 @@ func (g *Grant) renewed(version store.Version, rec *lockrec.Record, at time.Dura
 		return g.Cause()
 	}
 	if g.session() == nil { // otherwise only the data of the lock changed
-		g.Emit(event.Renewed, nil)
+		g.Emit(event.Renewed, g.cell.Space.Clock.SinceStart()-at, nil)
 	}
 	g.owner().Renewed()
 	g.Acknowledge(rec)

@@ -18,6 +18,7 @@ type Settings struct {
 	ReclaimOwn, AssumeNew, CheckTokenFloor    bool
 	ManualRenewal, NoPresence                 bool
 	IgnoreStoreClock, History                 bool
+	Trace                                     any // lease.Options.Trace
 
 	Traits store.Traits
 	Factor float64 // (1+d)/(1-d), d is Tuning.MaxClockDrift

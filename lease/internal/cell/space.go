@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"iter"
 	mathrand "math/rand/v2"
 	"sync"
 	"sync/atomic"
@@ -179,4 +180,13 @@ func (c *Space) Ending(ctx context.Context) (context.Context, context.CancelFunc
 		return context.WithTimeout(ctx, c.Set.ReleaseTimeout)
 	}
 	return context.WithTimeout(Outlive(context.WithoutCancel(ctx)), c.Set.ReleaseTimeout)
+}
+
+// Locks yields the names of the locks below a prefix.
+func (c *Space) Locks(ctx context.Context, prefix string) iter.Seq2[string, error] {
+	locks, err := store.Prefix(c.Store, c.Set.KeyPrefix)
+	if err != nil {
+		return func(yield func(string, error) bool) { yield("", err) }
+	}
+	return store.List(ctx, locks, prefix)
 }

@@ -84,7 +84,7 @@ func (c carried) Do(r *http.Request) (answer *http.Response, err error) {
 	return answer, err
 }
 
-// TestRegisters: the suites of registers, leases and checkpoints, on Azurite.
+// TestRegisters: the suites of registers, leases and checkpoints, on Azurite. TestBucket lists many blobs.
 func TestRegisters(t *testing.T) {
 	registers.Kind{
 		Start: func(t *testing.T) registers.Server { return servers.NewAzurite(t) },
@@ -93,7 +93,7 @@ func TestRegisters(t *testing.T) {
 			name := a.NewContainer(t)
 			return func(t testing.TB, address string) store.Store { return open(t, a, name, address) }
 		},
-		Registers: storetest.Options{Intercept: func(t *testing.T, first store.Store, carry func(request func() error) error) store.Store {
+		Registers: storetest.Options{Keys: 10, Intercept: func(t *testing.T, first store.Store, carry func(request func() error) error) store.Store {
 			at, _ := store.As[kept](first)
 			b, err := azblobbucket.New(client(t, at.container, at.address, func(o *container.ClientOptions) { o.Transport = carried{carry} }), nil)
 			if err != nil {

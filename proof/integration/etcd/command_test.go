@@ -40,11 +40,11 @@ func TestEtcdCommand(t *testing.T) {
 		{[]string{"--store", every, "run", "job", "--", "echo", "has run"}, 0, "has run"},
 		{[]string{"--store", one, "show", "job"}, 0, "free"},
 		{[]string{"--store", one, "ls", "--all"}, 0, "job"},
-		{[]string{"--store", "etcd://" + all[0], "ls"}, 78, "etcd://HOST:PORT/PREFIX"},
+		{[]string{"--store", "etcd://" + all[0], "ls"}, 64, "etcd://HOST:PORT/PREFIX"},
 		{[]string{"--store", one + "?user=app:" + password, "ls"}, 78, "credentials"},
 		{[]string{"--store", one + "?password=" + password, "ls"}, 78, "credentials"},
-		{[]string{"--store", one + "?cacert=" + password, "ls"}, 78, "cacert"},
-		{[]string{"--store", one + "?unknown=x", "ls"}, 78, "unknown"},
+		{[]string{"--store", one + "?cacert=" + password, "ls"}, 64, "cacert"},
+		{[]string{"--store", one + "?unknown=x", "ls"}, 64, "unknown"},
 		{[]string{"--store", "etcd://127.0.0.1:1/app", "ls"}, 69, "connection refused"},
 	} {
 		if said, status := holdfast(c.args...); status != c.status || !strings.Contains(said, c.text) || strings.Contains(said, password) {

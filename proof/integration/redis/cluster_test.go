@@ -130,7 +130,7 @@ func TestCluster(t *testing.T) {
 				prefix := servers.Unique("redis")
 				c.keys = []string{fmt.Sprintf("holdfast:%s/job", prefix), fmt.Sprintf("holdfast:%s/counter", prefix)}
 				return func(t testing.TB, address string) store.Store {
-					return open(t, "redis://"+address+"/"+prefix+"?cluster=true")
+					return open(t, "redis://"+address+"/0/"+prefix+"?cluster=true")
 				}
 			},
 		}.RunKills(t)

@@ -18,7 +18,7 @@ import (
 
 func TestMain(m *testing.M) {
 	logging.Disable() // the client reports each lost connection
-	os.Exit(m.Run())
+	os.Exit(new(servers.Set).Main(m))
 }
 
 // open opens the registers at a URL.
@@ -37,7 +37,7 @@ func space(parameters string) func(*testing.T, registers.Server) registers.Open 
 	return func(*testing.T, registers.Server) registers.Open {
 		prefix := servers.Unique("redis")
 		return func(t testing.TB, address string) store.Store {
-			return open(t, "redis://"+address+"/"+prefix+parameters)
+			return open(t, "redis://"+address+"/0/"+prefix+parameters)
 		}
 	}
 }

@@ -32,7 +32,7 @@ func TestLostReply(t *testing.T) {
 	}
 
 	for name, warm := range map[string]bool{"a connection that was used": true, "the first write": false} {
-		st := open(t, "redis://"+proxy.Address+"/"+servers.Unique("lost"))
+		st := open(t, "redis://"+proxy.Address+"/0/"+servers.Unique("lost"))
 		if warm {
 			if _, err := st.Put(ctx, "other", "", nil); err != nil {
 				t.Fatal(err)

@@ -544,7 +544,7 @@ func (p *bucket) clean(ctx context.Context) []string {
 		if err != nil {
 			break // of these keys are probes alone, which clean up after themselves
 		}
-		keys[info.Key] = struct{}{}
+		keys[info.Key]++
 	}
 	for key := range keys {
 		if err := p.native.Delete(ctx, key, nil); err != nil && !errors.Is(err, store.ErrNotFound) {
@@ -564,10 +564,10 @@ func (p *bucket) clean(ctx context.Context) []string {
 }
 
 // keys returns the keys of all objects that may have been made.
-func (p *bucket) keys() map[string]struct{} {
+func (p *bucket) keys() map[string]int {
 	keys := p.e.Objects()
 	for _, key := range p.e.Made() {
-		keys[p.st.ObjectKey(key)] = struct{}{}
+		keys[p.st.ObjectKey(key)]++
 	}
 	return keys
 }

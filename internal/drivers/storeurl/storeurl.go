@@ -14,6 +14,23 @@ import (
 // ErrCredentials says that a URL contains a user, and perhaps a password.
 var ErrCredentials = errors.New("it contains credentials; put them into the environment or a profile, as for the store's own tools (see holdfast help environment)")
 
+// ErrWrong matches the errors of [Wrong].
+var ErrWrong = errors.New("the URL is wrong")
+
+// Wrong marks an error in a URL, which is found before a request is sent. It does not change the text. Nil stays
+// nil.
+func Wrong(err error) error {
+	if err == nil {
+		return nil
+	}
+	return wrong{err}
+}
+
+type wrong struct{ error }
+
+func (e wrong) Unwrap() error        { return e.error }
+func (e wrong) Is(target error) bool { return target == ErrWrong }
+
 // hasCredentials reports whether a text contains USER:PASSWORD@, also within a URL.
 func hasCredentials(text string) bool {
 	_, rest, _ := strings.Cut(text, ":")
