@@ -23,7 +23,7 @@ func TestMutants(t *testing.T) {
 		{"entries leave the record although their move has failed", "internal/cell/history.go",
 			"delete(m.now, lock); err == nil {",
 			"delete(m.now, lock); err == nil || mark.From > 0 {",
-			"TestHistoryRequests"},
+			"TestFailedMoveKeepsEntries"},
 		{"a lease waits for its history", "internal/cell/history.go",
 			"	m.all.Go(func() {\n		mark, err := s.moveHistory(m.life, key, rec)\n		m.mu.Lock()\n		defer m.mu.Unlock()\n		if delete(",
 			"	func(f func()) { f() }(func() {\n		mark, err := s.moveHistory(m.life, key, rec)\n		if delete(",
