@@ -210,6 +210,30 @@ func TestHistoryDelaysNoLease(t *testing.T) {
 	}
 }
 
+// TestFailedMoveKeepsEntries: entries whose move has failed stay in the record.
+func TestFailedMoveKeepsEntries(t *testing.T) {
+	bubble(t, func(t *testing.T, st store.Store) {
+		w := newWire(st)
+		moves := 0
+		w.set(func(op *store.Op) fault {
+			if op.Key == historyKey && op.Kind.Write() {
+				moves++
+				return fail
+			}
+			return pass
+		})
+		c := client(t, w, &lease.Options{History: true, Holder: "ada"})
+		for range 5 {
+			mustRelease(t, mustTry(t, c, "job"))
+			synctest.Wait()
+		}
+		all, err := c.History(t.Context(), "job")
+		if moves == 0 || len(all) != 11 || err != nil {
+			t.Errorf("%d moves failed, and the history has %d entries, want 11, %v", moves, len(all), err)
+		}
+	})
+}
+
 // TestHistoryOfACopy: a copied lock has a history of its own, which begins with the copy.
 func TestHistoryOfACopy(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
