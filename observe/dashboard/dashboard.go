@@ -63,9 +63,6 @@ type Options struct {
 	// Logs are the commit logs that the page shows.
 	Logs []Log
 
-	// History returns the history of a lock. Default: the page shows no history.
-	History func(ctx context.Context, name string) ([]HistoryEntry, error)
-
 	// Doctor examines the store, and returns a report for people. The page calls it once, in the
 	// background, within five minutes. Default: the page shows the command line of the examination.
 	Doctor func(ctx context.Context) (string, error)
@@ -96,19 +93,6 @@ type PanelTable struct {
 	Note string // a sentence above the table
 	Head []string
 	Rows [][]string // at most 1,000 are shown
-}
-
-// HistoryEntry is one entry of the history of a lock.
-type HistoryEntry struct {
-	Seq     uint64
-	Time    time.Time // by the clock of the writer
-	Kind    string
-	Token   uint64
-	Holder  string
-	By      string
-	Reason  string
-	Slot    int
-	Missing uint64 // number of entries that are missing just before this one
 }
 
 // Page is the handler of the page. Any number of goroutines may use it.

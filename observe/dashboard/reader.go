@@ -71,7 +71,7 @@ type session struct {
 
 // history is the time line of one lock that a page shows.
 type history struct {
-	entries []HistoryEntry
+	entries []lease.HistoryEntry
 	problem string
 	read    time.Time
 }
@@ -581,9 +581,6 @@ func (r *reader) readDetails() {
 }
 
 func (r *reader) readHistory(name string) {
-	if r.p.o.History == nil {
-		return
-	}
 	r.mu.Lock()
 	h := r.histories[name]
 	due := h == nil || time.Since(h.read) >= detailEvery
@@ -594,7 +591,7 @@ func (r *reader) readHistory(name string) {
 	ctx, cancel := context.WithTimeout(r.ctx, readTimeout)
 	defer cancel()
 	begun := time.Now()
-	entries, err := r.p.o.History(ctx, name)
+	entries, err := r.locksOf.History(ctx, name)
 	r.answered(begun, err)
 	h = &history{entries: entries, read: begun}
 	switch {
