@@ -51,6 +51,7 @@ lease/internal/belief:  store internal/... lease/internal/event lease/internal/c
 lease/internal/membership: store internal/... lease/internal/event lease/internal/cell lease/internal/waiting lease/internal/belief
 lease/internal/holding: store internal/... lease/internal/event lease/internal/cell lease/internal/waiting lease/internal/belief lease/internal/membership
 lease/internal/ticket:  store internal/... lease/internal/event lease/internal/cell lease/internal/belief lease/internal/holding
+lease/internal/upkeep:  store internal/... lease/internal/cell lease/internal/holding
 
 # What one tests with may use any backend below it.
 store/storetest:      store internal/registerrules internal/suitetest
@@ -63,10 +64,13 @@ internal/backoff:     -
 internal/localfs:     -
 internal/objectname:  -
 internal/safefile:    store
-internal/sqldialect:  store store/engine internal/abandon
-internal/storeurl:    -
-internal/versionlog:  internal/fold
 internal/suitetest:   -
+
+# What drivers of stores outside the root module share. It is a module, so that the root stays small.
+internal/drivers/...: store internal/...
+internal/drivers/sqldialect:  store store/engine internal/abandon
+internal/drivers/storeurl:    -
+internal/drivers/versionlog:  internal/fold
 
 # What the modules for AWS share. It is a module, because it needs the SDK.
 internal/aws/...:     store store/engine internal/...
@@ -79,6 +83,7 @@ azure/...:            store/... object/... internal/... azure/...
 redis/...:            store/... internal/... redis/...
 etcd/...:             store/... internal/... etcd/...
 nats/...:             store/... internal/... nats/...
+kubernetes/...:       store/... internal/... kubernetes/...
 
 # Large items and their tables. No other layer imports them.
 items/largeitem:      store object internal/...
@@ -87,9 +92,14 @@ items/sqltable:       store store/sqlstore items/largeitem internal/... items/in
 items/dynamotable:    store items/largeitem internal/...
 items/itemtest:       store/... object/... items/... internal/...
 
+# What shows the state of a store to people. Only the command imports it.
+observe/...:          store lease checkpoint object internal/... observe/...
+observe/picture:      lease
+otel/...:             store lease object observe/metrics/... otel/...
+
 # The formats of other programs. No other layer imports them.
 compat/...:           store object checkpoint internal/... compat/...
-compat/leaselocks:    store lease/trylock internal/abandon internal/sqldialect
+compat/leaselocks:    store lease/trylock internal/abandon internal/drivers/sqldialect
 compat/reservation:   store object compat/reserve internal/...
 compat/s3verstore:    store aws/s3bucket internal/...
 
@@ -99,32 +109,34 @@ cmd/internal/child:     -
 cmd/internal/jsontest:  -
 cmd/internal/printable: -
 cmd/internal/trial:     store
-cmd/internal/exit:      store lease object checkpoint items/largeitem compat/avisofile internal/storeurl
+cmd/internal/exit:      store lease object internal/drivers/storeurl checkpoint items/largeitem compat/avisofile
 cmd/internal/output:    store cmd/internal/printable
 cmd/internal/doctor:    store store/filestore object internal/... cmd/internal/printable cmd/internal/trial
 cmd/internal/doctor/awsdoctor: store object compat/reservation compat/s3verstore aws/... cmd/internal/doctor cmd/internal/trial
 cmd/internal/doctor/gcpdoctor: store object gcp/... cmd/internal/doctor cmd/internal/trial
 cmd/internal/stores:    store store/filestore store/memstore object object/dirbucket items/largeitem items/storetable compat/reserve internal/... cmd/internal/printable cmd/internal/exit cmd/internal/output cmd/internal/doctor
-cmd/internal/allstores: store/... object/... items/... compat/... aws/... redis/... gcp/... azure/... etcd/... nats/... internal/... cmd/internal/printable cmd/internal/exit cmd/internal/output cmd/internal/doctor/... cmd/internal/stores
+cmd/internal/allstores: store/... object/... items/... compat/... aws/... redis/... gcp/... azure/... etcd/... nats/... kubernetes/... internal/... cmd/internal/printable cmd/internal/exit cmd/internal/output cmd/internal/doctor/... cmd/internal/stores
 cmd/internal/cmdline:   store internal/... cmd/internal/printable cmd/internal/exit cmd/internal/child cmd/internal/output cmd/internal/stores
 cmd/internal/transfer:  object internal/... cmd/internal/exit cmd/internal/output
 cmd/internal/leases:    store store/filestore lease internal/... cmd/internal/printable cmd/internal/exit cmd/internal/output cmd/internal/stores cmd/internal/cmdline
-cmd/internal/locks:     store store/engine store/filestore lease internal/... cmd/internal/printable cmd/internal/exit cmd/internal/output cmd/internal/trial cmd/internal/doctor cmd/internal/stores cmd/internal/cmdline cmd/internal/leases
-cmd/internal/holding:   store store/filestore lease internal/... cmd/internal/printable cmd/internal/exit cmd/internal/child cmd/internal/output cmd/internal/stores cmd/internal/cmdline cmd/internal/leases
+cmd/internal/locks:     store store/engine store/filestore lease internal/... cmd/internal/printable cmd/internal/exit cmd/internal/output cmd/internal/trial cmd/internal/doctor cmd/internal/stores cmd/internal/cmdline cmd/internal/leases observe/picture
+cmd/internal/holding:   store store/filestore lease internal/... observe/metrics/promtext cmd/internal/printable cmd/internal/exit cmd/internal/child cmd/internal/output cmd/internal/stores cmd/internal/cmdline cmd/internal/leases
 cmd/internal/checkpoints: store lease checkpoint compat/avisofile compat/resumekey cmd/internal/printable cmd/internal/exit cmd/internal/output cmd/internal/cmdline cmd/internal/leases
 cmd/internal/moving:    store lease checkpoint internal/... cmd/internal/printable cmd/internal/exit cmd/internal/output cmd/internal/stores cmd/internal/cmdline cmd/internal/leases
 cmd/internal/objects:   store object/... compat/reserve internal/... cmd/internal/printable cmd/internal/exit cmd/internal/output cmd/internal/stores cmd/internal/cmdline cmd/internal/transfer
 cmd/internal/items:     store items/largeitem internal/... cmd/internal/printable cmd/internal/exit cmd/internal/output cmd/internal/stores cmd/internal/cmdline cmd/internal/transfer
-cmd/internal/command:   store lease object checkpoint internal/... cmd/internal/printable cmd/internal/exit cmd/internal/output cmd/internal/trial cmd/internal/doctor cmd/internal/stores cmd/internal/cmdline cmd/internal/leases cmd/internal/locks cmd/internal/holding cmd/internal/checkpoints cmd/internal/moving cmd/internal/objects cmd/internal/items
+cmd/internal/serving:   internal/... cmd/internal/exit cmd/internal/cmdline cmd/internal/leases
+cmd/internal/webpage:   object observe/... cmd/internal/exit cmd/internal/doctor cmd/internal/cmdline cmd/internal/serving
+cmd/internal/command:   store lease object checkpoint internal/... cmd/internal/printable cmd/internal/exit cmd/internal/output cmd/internal/trial cmd/internal/doctor cmd/internal/stores cmd/internal/cmdline cmd/internal/leases cmd/internal/locks cmd/internal/holding cmd/internal/checkpoints cmd/internal/moving cmd/internal/objects cmd/internal/items cmd/internal/serving observe/picture
 cmd/holdfast:           cmd/internal/command cmd/internal/stores
-cmd/holdfast-stores:    cmd/internal/command cmd/internal/allstores
+cmd/holdfast-stores:    cmd/internal/command cmd/internal/allstores cmd/internal/webpage
 .:                    -
 
 # Never released.
 examples/...:          store/... lease/... object/... checkpoint/... examples/...
 proof/...:             internal/lockrec proof/...
 proof/logmodel:        internal/fold proof/...
-proof/versionmodel:    internal/versionlog proof/...
+proof/versionmodel:    internal/drivers/versionlog proof/...
 proof/integration/...: *
 proof/bench/...:       *
 `

@@ -22,26 +22,30 @@ import (
 // downloads nothing that another user needs.
 const requirementRules = `
 .:                  -
+internal/drivers:   .
 lease/trylock:      .
-store/sqlstore:     .
+store/sqlstore:     . internal/drivers
 object:             .
-items:              . store/sqlstore object
-compat:             . lease/trylock object
-internal/aws:       . github.com/aws/
+items:              . internal/drivers store/sqlstore object
+compat:             . internal/drivers lease/trylock object
+internal/aws:       . internal/drivers github.com/aws/
 aws:                . object internal/aws github.com/aws/
-azure:              . object github.com/Azure/
+azure:              . internal/drivers object github.com/Azure/
 items/dynamotable:  . object items internal/aws aws github.com/aws/
 compat/reservation: . object compat internal/aws aws github.com/aws/
-compat/s3verstore:  . internal/aws aws github.com/aws/
-redis:              . github.com/redis/
-gcp:                . object cloud.google.com/go/ google.golang.org/api
-nats:               . github.com/nats-io/nats.go
-etcd:               . go.etcd.io/etcd/ go.uber.org/zap google.golang.org/grpc
+compat/s3verstore:  . internal/drivers internal/aws aws github.com/aws/
+redis:              . internal/drivers github.com/redis/
+gcp:                . internal/drivers object cloud.google.com/go/ google.golang.org/api
+nats:               . internal/drivers github.com/nats-io/nats.go
+kubernetes:         . internal/drivers go.yaml.in/yaml/v3
+etcd:               . internal/drivers go.etcd.io/etcd/ go.uber.org/zap google.golang.org/grpc
+observe:            . object
+otel:               . object items observe go.opentelemetry.io/otel
 cmd:                *
 
 # Never released.
 examples:               . object
-proof:                  .
+proof:                  . internal/drivers
 proof/integration:      *
 proof/bench:            *
 proof/bench/etcdserver: *
@@ -280,6 +284,9 @@ func TestBuiltPackages(t *testing.T) {
 		{"redis/redisstore lease", `holdfast/((internal/)?aws|object|items|compat|cmd|store/sqlstore)(/|$)|github.com/aws/`},
 		{"gcp/gcsstore lease", `holdfast/((internal/)?aws|items|compat|cmd)/|github.com/aws/`},
 		{"etcd/etcdstore lease", `holdfast/((internal/)?aws|object|items|compat|cmd|store/sqlstore|nats)(/|$)|github.com/(aws|nats-io)/`},
+		{"kubernetes/kubestore lease", `holdfast/((internal/)?aws|object|items|compat|cmd|store/sqlstore|etcd|nats)(/|$)|github.com/(aws|nats-io)/|k8s.io/`},
+		{"observe/dashboard observe/metrics observe/picture", `holdfast/((internal/)?aws|items|compat|cmd|store/sqlstore|etcd|nats)(/|$)|github.com/aws/`},
+		{"otel/otelhold", `holdfast/((internal/)?aws|items|compat|cmd|store/sqlstore|etcd|nats)(/|$)|github.com/aws/|opentelemetry.io/otel/sdk`},
 		{"nats/natsstore lease", `holdfast/((internal/)?aws|object|items|compat|cmd|store/sqlstore|etcd)(/|$)|github.com/aws/|google.golang.org/`},
 	} {
 		args := []string{"-deps"}

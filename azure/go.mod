@@ -7,6 +7,7 @@ require (
 	github.com/Azure/azure-sdk-for-go/sdk/azidentity v1.13.1
 	github.com/Azure/azure-sdk-for-go/sdk/storage/azblob v1.7.0
 	github.com/holdfast-go/holdfast v0.1.0
+	github.com/holdfast-go/holdfast/internal/drivers v0.1.0
 	github.com/holdfast-go/holdfast/object v0.1.0
 )
 

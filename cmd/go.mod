@@ -6,11 +6,15 @@ require (
 	github.com/holdfast-go/holdfast v0.1.0
 	github.com/holdfast-go/holdfast/azure v0.1.0
 	github.com/holdfast-go/holdfast/gcp v0.1.0
+	github.com/holdfast-go/holdfast/internal/drivers v0.1.0
+	github.com/holdfast-go/holdfast/kubernetes v0.1.0
 	github.com/holdfast-go/holdfast/object v0.1.0
+	github.com/holdfast-go/holdfast/observe v0.1.0
 	github.com/holdfast-go/holdfast/redis v0.1.0
 	github.com/redis/go-redis/v9 v9.22.0
 	github.com/spf13/cobra v1.10.2
 	github.com/spf13/pflag v1.0.9
+	golang.org/x/net v0.57.0
 	golang.org/x/sys v0.47.0
 	golang.org/x/term v0.45.0
 )
@@ -82,7 +86,6 @@ require (
 	go.uber.org/multierr v1.11.0 // indirect
 	go.uber.org/zap v1.27.0 // indirect
 	golang.org/x/crypto v0.54.0 // indirect
-	golang.org/x/net v0.57.0 // indirect
 	golang.org/x/oauth2 v0.36.0 // indirect
 	golang.org/x/sync v0.22.0 // indirect
 	golang.org/x/text v0.41.0 // indirect

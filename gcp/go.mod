@@ -6,6 +6,7 @@ require (
 	cloud.google.com/go/auth v0.20.0
 	cloud.google.com/go/storage v1.68.0
 	github.com/holdfast-go/holdfast v0.1.0
+	github.com/holdfast-go/holdfast/internal/drivers v0.1.0
 	github.com/holdfast-go/holdfast/object v0.1.0
 	google.golang.org/api v0.287.1
 )

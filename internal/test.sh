@@ -7,13 +7,14 @@ cd "$(dirname "$0")/.."
 
 # Programs of the system that tests need: file systems to cut the power of, a tracer to make
 # system calls fail, Java for DynamoDB Local, setlock to compare with, shells that read
-# completions, the program that checks a unit of systemd, the servers MariaDB, Redis and etcd, and
-# pip for the generator of the site.
+# completions, the program that checks a unit of systemd, the servers MariaDB, Redis, etcd and
+# Prometheus, the browser Chromium, and pip for the generator of the site.
 declare -A package=(
   [strace]=strace [mkfs.ext4]=e2fsprogs [mkfs.xfs]=xfsprogs [losetup]=mount
   [java]=default-jre-headless [npm]=npm [node]=nodejs [setlock]=daemontools [zsh]=zsh [fish]=fish
   [systemd-analyze]=systemd [etcd]=etcd-server [etcdctl]=etcd-client [mariadbd]=mariadb-server
-  [redis-server]=redis-server [redis-cli]=redis-tools
+  [redis-server]=redis-server [redis-cli]=redis-tools [promtool]=prometheus [prometheus]=prometheus
+  [chromium]=chromium
 )
 missing=()
 # PostgreSQL's own programs lie where no PATH finds them.
@@ -44,19 +45,21 @@ end() {
 }
 trap end EXIT
 trap 'exit 130' INT TERM
-# beside FILE COMMAND...: runs a command beside what follows. It gets the processor time that the
-# others leave, its output goes to a file, and it has a group of processes that the trap ends.
-# Its number is $!, for await.
+# beside FILE COMMAND...: runs a command beside what follows. Its output goes to a file, and it has a
+# group of processes that the trap ends. Its number is $!, for await. idly FILE COMMAND... does the
+# same, and the command gets the processor time that the others leave.
 beside() {
   local output=$1
   shift
   set -m
-  (
-    renice -n 19 -p "$BASHPID" >/dev/null
-    "$@"
-  ) >"$output" 2>&1 &
+  ("$@") >"$output" 2>&1 &
   set +m
   running[$!]=beside
+}
+idly() { beside "$1" nice_command "${@:2}"; }
+nice_command() {
+  renice -n 19 -p "$BASHPID" >/dev/null
+  "$@"
 }
 await() {
   local status=0
@@ -66,10 +69,10 @@ await() {
 }
 
 # MinIO and versitygw take minutes to build, and the tests without a server mostly wait.
-beside "$work/servers" go run ./proof/integration/cmd/servers -prepare
+idly "$work/servers" go run ./proof/integration/cmd/servers -prepare
 servers=$!
-
-bash internal/lint.sh
+idly "$work/lint" bash internal/lint.sh
+lint=$!
 
 # By default each process with the race detector sleeps for a second before it ends. The
 # tests start hundreds of processes.
@@ -87,50 +90,88 @@ unraced+='|TestSimulationNotices|TestShortWaitsReturnToAQueueThatWasSlow'
 unraced+='|TestOneSlowKeyAmongMany|TestWaitersShareReadsOfASession|TestAcceptedOptionsLoseNothing|TestSteadyLatency|TestFrozenStoreCostsFewGoroutines|TestBatchPollTakeover'
 unraced+='|TestNoLeaseIsLost|TestWithoutBackOff'
 unraced+='|TestBatchPollRequests|TestBatchPollHandOver|TestBatchPollOddListings|TestAllBeforeAWaiterLeave'
-unraced+='|TestSQLiteLargeRow|TestPolicies|TestStatusUsage|TestGoWords|TestNamesWhatIsInIt|TestSweepRate|TestSweepMemory|TestBatchPollThatIsWrong|TestRequestsOfWa(iters|tchers)'
+unraced+='|TestWakeUps|TestRequestToSeveralEndsWithThem|TestSlowWritesLoseNoLease|TestRegisterHistories|TestTableOfEachShape|TestSweepOnAWS|TestStoreInOrder|TestEveryCallFaulty|TestSweepDuringWrites|TestSweepResumed'
+unraced+='|TestSQLiteLargeRow|TestPolicies|TestStatusUsage|TestNamesWhatIsInIt|TestSweepRate|TestSweepMemory|TestBatchPollThatIsWrong|TestRequestsOfWa(iters|tchers)'
+# These have no goroutines but those of package testing: readers of the repository, and pure rules.
+plain=(. ./internal/lockrec ./internal/mutanttest)
 models=(./proof/lockmodel ./proof/sessionmodel ./proof/rostermodel ./proof/logmodel ./proof/versionmodel)
 # These do less with the race detector than without it.
 again='TestSimulation|TestSimulationOfCrowds|TestOneFaultInEachOrderOfCalls|TestTicketAlteredAtRandom'
+# These start programs in real time, hundreds of them, or judge servers by their times. With the race
+# detector a program needs three times as much processor time. The programs that do several things at a
+# time have it: TestConcurrentScript, and all tests of the command that are not here. So does
+# TestEveryResultAsJSON, in which each command runs.
+started='TestScript|TestStatuses|TestMessagesOfServers|TestTwoKindsOnOnePrefix|TestDatabaseOfOthers|TestDatabaseNamesArePrintedEscaped'
+started+='|TestRowsOfOtherPrograms|TestTextOfOthersIsPrintedEscaped|TestListingsWithDamage|TestOneFaultIsOneStory|TestDocumentedLines'
+started+='|TestDoctorShowsItsSteps|TestMeasurementsLeaveNothing|TestTwoUsersAndRoot|TestCompletionsOfNames|TestCopyStoreOfBuckets|TestGC'
+started+='|TestQuickstart|TestS3|TestReservations|TestOtherKindOfStoreOnS3|TestOtherKindBehindManyObjects|TestObjectsAmongLocks|TestNoRuleWhereVersionsAreTheState|TestDynamoDB'
+started+='|TestHandOver|TestNoLibraries|TestStartUpSystemCalls|TestSlowStartOfTheCommand|TestStartUpPackages'
+# with TESTS prints the packages with these tests, but for the models and the plain ones.
+with() {
+  grep -rlE --include='*_test.go' "^func ($1)\(" . | xargs -n 1 dirname | grep -vE '^(\.|\./internal/(lockrec|mutanttest)|\./proof/.*model)$' | sort -u
+}
+mapfile -t rest < <(with "$unraced")
+mapfile -t starting < <(with "$started")
 # The packages that take longest come first, so that the others run beside them.
-mapfile -t raced < <(go list ./cmd/internal/command ./lease ./store/filestore ./compat/s3verstore "${released[@]}" ./examples/... ./proof/integration/hostile)
-mapfile -t rest < <(grep -rlE --include='*_test.go' "^func ($unraced)\(" . | xargs -n 1 dirname | grep -v '^./proof/.*model$' | sort -u)
+mapfile -t raced < <(go list ./lease ./cmd/internal/command ./compat/s3verstore ./store/filestore ./items/... "${released[@]}" ./examples/... ./proof/integration/hostile |
+  grep -vxF "$(go list "${plain[@]}" ./cmd/holdfast)")
+skipped=$unraced'|'$started
+# A long campaign has the time for all of them.
+if [ -n "${HOLDFAST_TORTURE:-}" ]; then skipped=$unraced; fi
 
 without_race() {
-  go test -vet=off -timeout 25m "$@" "${models[@]}"
-  go test -vet=off -p 4 -parallel 4 -timeout 25m -run "^($unraced|$again)\$" "$@" "${rest[@]}"
+  local status=0
+  go test -vet=off -p 4 -parallel 4 -timeout 25m -run "^($unraced|$again)\$" "$@" "${rest[@]}" || status=1
+  go test -vet=off -timeout 25m "$@" "${models[@]}" || status=1
+  # The mutants of a package are checked if -run names them.
+  go test -vet=off -timeout 25m -run '.|Mutants' "$@" "${plain[@]}" || status=1
+  return "$status"
 }
+start_programs() { go test -vet=off -p 2 -timeout 25m -run "^($started)\$" "$@" "${starting[@]}"; }
 
-# What runs without the race detector computes, in virtual time. It gets the processor time that
-# the others leave. Its output comes when all have ended.
-beside "$work/without-race" without_race "$@"
+# What runs without the race detector computes, in virtual time. Its output comes when all have ended.
+idly "$work/without-race" without_race "$@"
 without_race=$!
+beside "$work/programs" start_programs "$@"
+programs=$!
 
 # Many packages wait rather than compute, so that more of them run than there are cores.
-# internal/lint.sh has vetted them.
+# internal/lint.sh vets them.
+failed=0
 echo "== go test"
-go test -race -vet=off -p 4 -parallel 4 -timeout 25m -skip "^($unraced)\$" "$@" "${raced[@]}"
+go test -race -vet=off -p 4 -parallel 4 -timeout 25m -skip "^($skipped)\$" "$@" "${raced[@]}" || failed=1
 
 # The suites have run with the race detector on stores in the process. Here the servers
 # need the processors. A long campaign has the time for both.
 race=()
 if [ -n "${HOLDFAST_TORTURE:-}" ]; then race=(-race); fi
+# finish NAME NUMBER TITLE: shows the output of what ran beside, when it has ended.
+finish() {
+  local status=0
+  await "$2" || status=1
+  echo "== $3"
+  cat "$work/$1"
+  return "$status"
+}
+finish programs "$programs" "go test of programs" || failed=1
+finish without-race "$without_race" "go test without the race detector" || failed=1
+finish lint "$lint" "internal/lint.sh" || failed=1
 # Where a server cannot be had, the tests that need it say so.
 await "$servers" || cat "$work/servers"
-# Under a load of other tests, servers answer too late: nothing runs beside these tests, and the
-# stores with packages of their own come afterwards.
-failed=0
-await "$without_race" || failed=1
-echo "== go test without the race detector"
-cat "$work/without-race"
-mapfile -t integration < <(go list ./proof/integration/... | grep -vE '/(hostile|azure|etcd|gcs|leaselocks|nats|redis)$')
+# Under a load of other tests, servers answer too late: nothing computes beside these tests.
+on_servers=(go test "${race[@]}" -vet=off -timeout 25m)
+mapfile -t integration < <(go list ./proof/integration/... | grep -vE '/(hostile|azure|dashboard|etcd|gcs|kubernetes|leaselocks|nats|redis)$')
+# The stores with packages of their own mostly wait, for leases to expire and for servers to start again. They get the
+# processor time that the others leave, one package after the other.
+beside "$work/stores" "${on_servers[@]}" -p 1 "$@" ./proof/integration/{azure,dashboard,gcs,redis,etcd,nats,kubernetes,leaselocks}
+stores=$!
 echo "== go test against real servers"
-go test "${race[@]}" -vet=off -timeout 25m "$@" -skip TestVersioned "${integration[@]}" || failed=1
-echo "== go test of stores with packages of their own"
-go test "${race[@]}" -vet=off -p 2 -timeout 25m "$@" ./proof/integration/{azure,etcd,gcs,leaselocks,nats,redis} || failed=1
+"${on_servers[@]}" "$@" -skip TestVersioned "${integration[@]}" || failed=1
+finish stores "$stores" "go test of stores with packages of their own" || failed=1
 
 # The tests of buckets with versions mostly wait, for writes to settle, and take a write
 # that lasts two seconds for one of unknown outcome, which fails them. So they do not run beside those
 # against the other servers.
 echo "== go test of buckets with versions"
-go test "${race[@]}" -vet=off -timeout 25m -parallel 96 "$@" -run TestVersioned ./proof/integration || failed=1
+"${on_servers[@]}" -parallel 96 "$@" -run TestVersioned ./proof/integration || failed=1
 exit "$failed"

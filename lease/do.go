@@ -73,7 +73,7 @@ func (h *Handle) Do(ctx context.Context, f func(ctx context.Context, g *Guard) e
 
 // do runs f and releases the guard.
 func (g *Guard) do(ctx context.Context, f func(context.Context, *Guard) error) (err error) {
-	w := g.b.NewWork(ctx)
+	w := g.b.NewWork()
 	stop := context.AfterFunc(g.Context(), func() { w.End(g.Err()) })
 	ignore := func() bool { return true }
 	if YieldPolicy(g.h.k.Opts.OnYieldRequest) == YieldOnRequest {

@@ -76,7 +76,7 @@
 //
 //   - Release and Detach take at most Options.ReleaseTimeout plus one second.
 //   - Close takes at most Options.ReleaseTimeout plus two seconds. The last second is for the
-//     handlers of events.
+//     handlers of events and for histories.
 //   - Acquire, TryAcquire, and the calls that take a ticket can take Options.ReleaseTimeout plus
 //     one second after the end of their context.
 //
@@ -92,6 +92,8 @@
 // handle has one more goroutine if the store reports changes. All these goroutines end when the
 // lease is lost or released. A release waits for these goroutines. Release every guard, even after
 // the loss of its lease.
+//
+// With [Options.History] up to 16 goroutines of the client move entries of histories. Close ends them.
 //
 // A waiting Acquire uses up to two goroutines. While there are events to report,
 // [Options.OnEvent] runs in one goroutine and [Options.Logger] in another.
@@ -178,6 +180,14 @@
 // fault-tolerant mechanism for distributed file cache consistency, 1989). Kleppmann (How to do
 // distributed locking, 2016) gave the fencing token its name. Chubby calls it a sequencer
 // (Burrows, 2006).
+//
+// # Protocol: histories
+//
+// The write that changes the holders of a lock also adds entries to the field history of the record. So no
+// entry exists without its change. The register ".holdfast/history/" + key of the lock has the older
+// entries. A client with [Options.History] moves entries there, at most once in two grants, with one read
+// and one write. After a lost reply it forgets the move, and a later move finds the entries by their numbers.
+// A client removes entries from a record only after it has moved them, or to make room.
 //
 // # Protocol: sessions
 //
@@ -302,10 +312,14 @@
 //	             the lock), heard (the holder has read the request), and refused (the reason of
 //	             the holder)
 //	linger_ms    how long the holder keeps the lock after its work if no client requests it
+//	history      newest part of the history: an object with from (Unix time of its begin in
+//	             microseconds), last (number of the last entry), tried (last entry at the last try to
+//	             move entries), at (hash of the holders), and e (the entries: each is an array of kind,
+//	             time in milliseconds, token, holder, by, reason and slot)
 //	attend       of a session: locks of the session that other clients have broken, or whose
 //	             holders they have asked to yield; ["*"] for all locks
 //
 // When a client rewrites a record, it keeps the fields that it does not know. If the record becomes
-// too large, the client first drops the fields for people, then the presence, then the data, then
+// too large, the client first drops the history, then the fields for people, then the presence, then the data, then
 // the unknown fields.
 package lease

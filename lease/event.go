@@ -13,7 +13,8 @@ type EventKind = event.Kind
 // The events of a lease.
 const (
 	// EventWaiting: an Acquire found the lock held, and waits. The client sends this event once for
-	// each grant that it waits for, even if several goroutines wait.
+	// each grant that it waits for, even if several goroutines wait. If all of them give up, and
+	// another goroutine waits later, the client sends it again.
 	EventWaiting = event.Waiting
 
 	// EventUnresponsive: for the time [UnresponsiveAfter] the store has answered no request, or
@@ -47,6 +48,9 @@ const (
 	// write that frees the lock. Then the lease expires in the store.
 	EventReleased = event.Released
 
+	// EventFailed: an Acquire or TryAcquire did not get the lock. Err says why.
+	EventFailed = event.Failed
+
 	// EventOpened and EventClosed: a session was opened, or closed. If Err is set, the store may
 	// not have applied the write of the session's record. Then the session expires in the store.
 	EventOpened = event.Opened
@@ -75,6 +79,9 @@ type Event struct {
 	Wait     time.Duration // for a waiter: time until the takeover if the holder is dead; for an unresponsive store: time until the waiter gives up
 	Err      error         // error that caused the risk, the loss or the failure of a release, if any; for an unresponsive store: the last error, or nil
 	Dropped  int           // number of events that were dropped since the last delivered event
+
+	Took         time.Duration // for a grant or a failure: how long the Acquire or TryAcquire took; for a renewal: time from its sending until the client knew that it was applied
+	StopsWaiting bool          // for a failure: no call of this client waits for the lock any longer
 }
 
 // listeners returns the listeners that the options name.

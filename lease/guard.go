@@ -73,6 +73,10 @@ func (g *Guard) Remaining() time.Duration { return g.b.Grant().Check() }
 // result is false for the first grant of a handle, and if the client is not certain.
 func (g *Guard) WasLastHolder() bool { return g.b.WasLastHolder() }
 
+// TakeoverReason returns why the grant of this guard could end another grant that had not been released; see
+// [EventTakenOver]. It is empty if there was no such grant.
+func (g *Guard) TakeoverReason() string { return g.b.Grant().TakeoverReason() }
+
 // Data returns a copy of the data in the record, or nil if there is none. This grant or an
 // earlier grant has written the data.
 func (g *Guard) Data() []byte { return bytes.Clone(g.b.Grant().Record().Data) }
@@ -151,7 +155,12 @@ func (g *Guard) Renew(ctx context.Context) error {
 // guards of the grant are left. A [*LostError] says that the lease was lost before. After any other
 // error the lock may still be held in the store, and other clients wait until the lease expires. In
 // all cases the lease is over for this program. A second call returns the same error.
-func (g *Guard) Release(ctx context.Context) error { return g.b.Release(ctx) }
+func (g *Guard) Release(ctx context.Context) error {
+	ctx, done := g.h.trace(ctx, g)
+	err := g.b.Release(ctx)
+	done(g, err)
+	return err
+}
 
 // Slot returns the number of the guard's slot of a semaphore; the first slot has the number 1.
 // No other grant has that slot until the guard is released or lost. If the lock is not a

@@ -40,7 +40,7 @@ func (h *Handle) Name() string { return h.k.Name() }
 // ends during the call, TryAcquire makes sure that no write of the call can be applied later, and
 // then returns. That takes up to Options.ReleaseTimeout.
 func (h *Handle) TryAcquire(ctx context.Context) (*Guard, error) {
-	return h.guard(h.k.TryAcquire(ctx))
+	return h.take(ctx, h.k.TryAcquire)
 }
 
 // Acquire takes the lock. It waits until the lock is free, its holder is dead, or the context ends.
@@ -62,13 +62,25 @@ func (h *Handle) Acquire(ctx context.Context) (*Guard, error) {
 	if err := h.waitsForItself(ctx); err != nil {
 		return nil, err
 	}
-	return h.guard(h.k.Acquire(ctx))
+	return h.take(ctx, h.k.Acquire)
 }
 
-// guard returns what users see of a guard.
-func (h *Handle) guard(g *belief.Guard, err error) (*Guard, error) {
-	if g == nil {
-		return nil, err
+// take takes the lock with the function by, and returns what users see of the guard.
+func (h *Handle) take(ctx context.Context, by func(context.Context) (*belief.Guard, error)) (guard *Guard, _ error) {
+	ctx, done := h.trace(ctx, nil)
+	g, err := by(ctx)
+	if g != nil {
+		guard = &Guard{h: h, b: g}
 	}
-	return &Guard{h: h, b: g}, err
+	done(guard, err)
+	return guard, err
+}
+
+// trace calls Options.Trace, if it is set.
+func (h *Handle) trace(ctx context.Context, g *Guard) (context.Context, func(*Guard, error)) {
+	trace, _ := h.space().Set.Trace.(func(context.Context, string, *Guard) (context.Context, func(*Guard, error)))
+	if trace == nil {
+		return ctx, func(*Guard, error) {}
+	}
+	return trace(ctx, h.Name(), g)
 }

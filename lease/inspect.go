@@ -64,18 +64,7 @@ func info(ctx context.Context, of *cell.Cell) (Info, error) {
 
 // List yields the names of the locks below a prefix, in no particular order; see [store.Lister].
 func (c *Client) List(ctx context.Context, prefix string) iter.Seq2[string, error] {
-	return func(yield func(string, error) bool) {
-		locks, err := store.Prefix(c.space.Store, c.space.Set.KeyPrefix)
-		if err != nil {
-			yield("", err)
-			return
-		}
-		for name, err := range store.List(ctx, locks, prefix) {
-			if !yield(name, err) {
-				return
-			}
-		}
-	}
+	return c.space.Locks(ctx, prefix)
 }
 
 // BreakOptions configures [Client.Break].
@@ -130,7 +119,7 @@ func (c *Client) Break(ctx context.Context, name string, token uint64, o *BreakO
 		return Record{}, err
 	}
 	var asIs *Record
-	broken, err := of.Change(ctx, base, func(s *cell.Seen) (*Record, error) {
+	broken, err := of.Change(ctx, base, lockrec.Cause{Kind: lockrec.HistoryBroken}, func(s *cell.Seen) (*Record, error) {
 		if asIs = s.Rec; asIs == nil {
 			return nil, of.Absent()
 		}
@@ -211,7 +200,7 @@ func (c *Client) Resize(ctx context.Context, name string, slots int) (Record, er
 	if err != nil {
 		return Record{}, err
 	}
-	resized, err := h.Cell.Change(ctx, base, func(s *cell.Seen) (*Record, error) {
+	resized, err := h.Cell.Change(ctx, base, lockrec.Cause{}, func(s *cell.Seen) (*Record, error) {
 		if s.Rec == nil {
 			return nil, h.Cell.Absent()
 		}

@@ -2,6 +2,7 @@ package lease
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"log/slog"
 	"math"
@@ -127,6 +128,11 @@ type Options struct {
 	// "lock".
 	KeyPrefix string
 
+	// With History the client keeps a history of the locks that it takes; see [Client.History]. That
+	// costs at most one request more for each grant, and no lease waits for this request. Clients without
+	// History write entries only for locks that have a history already.
+	History bool
+
 	// Cache stores for later processes what this client has read of locks. Default: none.
 	Cache Cache
 
@@ -134,9 +140,18 @@ type Options struct {
 	// calls are in a goroutine that exists only while there are events. A lease never waits for
 	// OnEvent. OnEvent may call any method except [Client.Close] and [Client.FlushEvents], which
 	// would wait for it. Up to 512 events wait until OnEvent returns; at most half of them report
-	// renewals or waiting. The client drops and counts further events; see [Event.Dropped] and
+	// renewals, waiting or failures. The client drops and counts further events; see [Event.Dropped] and
 	// [Client.Stats].
 	OnEvent func(Event)
+
+	// Trace, if not nil, is called when a call begins to take the lock with this name, or to release
+	// the guard g; for a call that takes a lock, g is nil. For example, Trace begins a span. The call
+	// continues with the context that Trace returns, which must come from ctx. The requests of the
+	// call and the renewals of its grant have the values of this context. So have the guard's
+	// context, and the context of the function of a Do, Once or Lead. At its end the call passes its
+	// guard, or nil, and its error to done. Calls wait for Trace and done; renewals do not. Module
+	// otel has such a function.
+	Trace func(ctx context.Context, name string, g *Guard) (_ context.Context, done func(g *Guard, err error))
 
 	// Logger receives the same events as OnEvent; neither waits for the other. Nil
 	// discards them.
@@ -213,7 +228,7 @@ func checkOptions(given *Options, traits store.Traits) (o Options, s *cell.Setti
 		ReleaseTimeout: o.ReleaseTimeout, StoreTimeout: o.StoreTimeout, MinInterval: o.MinInterval,
 		Holder: o.Holder, KeyPrefix: o.KeyPrefix, Cache: o.Cache, ReclaimOwn: o.ReclaimOwn, AssumeNew: o.AssumeNew,
 		CheckTokenFloor: o.CheckTokenFloor, ManualRenewal: o.ManualRenewal, NoPresence: o.NoPresence, IgnoreStoreClock: o.IgnoreStoreClock,
-		Traits: traits, Factor: lockrec.Factor(o.MaxClockDrift),
+		History: o.History, Trace: o.Trace, Traits: traits, Factor: lockrec.Factor(o.MaxClockDrift),
 	}
 	return o, s, o.check(s)
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/holdfast-go/holdfast/internal/lockrec"
+	"github.com/holdfast-go/holdfast/lease/internal/belief"
 	"github.com/holdfast-go/holdfast/lease/internal/ticket"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -84,7 +85,7 @@ func (c *Client) Attach(ctx context.Context, t Ticket) (*Guard, error) {
 	if err != nil {
 		return nil, err
 	}
-	return h.guard(ticket.Attach(ctx, c.k, &h.k, t))
+	return h.take(ctx, func(ctx context.Context) (*belief.Guard, error) { return ticket.Attach(ctx, c.k, &h.k, t) })
 }
 
 // RenewTicket renews the lease of a ticket for another TTL, in two requests, and returns the

@@ -47,6 +47,14 @@ type Options struct {
 	// Logger receives the outcome of writes whose reply was lost. Nil means no log.
 	Logger *slog.Logger
 
+	// Trace, if not nil, is called at the beginning of each call that writes, also for a [Log] of
+	// this client. For example, Trace begins a span. The op is "put", "update", "copy", "rename",
+	// "delete", "append", "trim" or "sweep"; the key is that of the object or log. The call
+	// continues with the context that Trace returns, which must come from ctx. So the requests of
+	// the call have the values of this context. At its end the call passes its error to done. Module
+	// otel has such a function.
+	Trace func(ctx context.Context, op store.Kind, key string) (_ context.Context, done func(error))
+
 	// tries is the most times that a write is sent while its outcome is not known, and the
 	// most times that the state is then read. pause bounds the random pause before the second
 	// try; it doubles with each further one, to maxPause. Tests set them.
@@ -308,8 +316,7 @@ func (c *Client) visible(ctx context.Context, listing iter.Seq2[Info, error]) it
 // the client can send the body only once, a put without a condition can end with a conflict on a
 // bucket with unique versions.
 func (c *Client) Put(ctx context.Context, key string, body io.Reader, opts *WriteOptions) (Info, error) {
-	info, err := c.put(ctx, key, body, options(opts))
-	return info, opError("put", key, err)
+	return traced(ctx, c, "put", key, func(ctx context.Context) (Info, error) { return c.put(ctx, key, body, options(opts)) })
 }
 
 func (c *Client) put(ctx context.Context, key string, body io.Reader, o WriteOptions) (Info, error) {
@@ -341,8 +348,7 @@ func (c *Client) put(ctx context.Context, key string, body io.Reader, o WriteOpt
 // the object meanwhile, Resume returns a conflict on a bucket with unique versions. Resume returns
 // this conflict even without a condition, and even with Force.
 func (c *Client) Resume(ctx context.Context, u Upload, body io.Reader, opts *WriteOptions) (Info, error) {
-	info, err := c.resume(ctx, u, body, options(opts))
-	return info, opError("put", u.Key, err)
+	return traced(ctx, c, "put", u.Key, func(ctx context.Context) (Info, error) { return c.resume(ctx, u, body, options(opts)) })
 }
 
 func (c *Client) resume(ctx context.Context, u Upload, body io.Reader, o WriteOptions) (Info, error) {
@@ -425,6 +431,21 @@ func opError(op store.Kind, key string, err error) error {
 	}
 	return &store.OpError{Op: op, Key: key, Err: err}
 }
+
+// traced runs a call of the client under Options.Trace. The error names the call.
+func traced[T any](ctx context.Context, c *Client, op store.Kind, key string, call func(context.Context) (T, error)) (result T, err error) {
+	if c.o.Trace != nil {
+		var done func(error)
+		ctx, done = c.o.Trace(ctx, op, key)
+		err = errNotReturned
+		defer func() { done(err) }()
+	}
+	result, err = call(ctx)
+	return result, opError(op, key, err)
+}
+
+// errNotReturned is what Options.Trace gets if a function of the caller ends its goroutine.
+var errNotReturned = errors.New("the call did not return, because it panicked or its goroutine ended")
 
 // bare returns the error of a bucket without the operation and the key, which the client
 // names itself.

@@ -23,13 +23,14 @@ import (
 // [store.ErrConflict]. In all these cases, Copy writes nothing. The Key of the [ConflictError]
 // names the object that was not in the expected state.
 func (c *Client) Copy(ctx context.Context, source, destination string, opts *WriteOptions) (Info, error) {
-	o := options(opts)
-	from, err := c.source(ctx, source, destination, o)
-	if err != nil {
-		return Info{}, opError("copy", source, store.MarkNotApplied(err))
-	}
-	info, err := c.copy(ctx, from, destination, o)
-	return info, opError("copy", destination, err)
+	return traced(ctx, c, "copy", destination, func(ctx context.Context) (Info, error) {
+		o := options(opts)
+		from, err := c.source(ctx, source, destination, o)
+		if err != nil {
+			return Info{}, opError("copy", source, store.MarkNotApplied(err))
+		}
+		return c.copy(ctx, from, destination, o)
+	})
 }
 
 // source checks the arguments of a copy, and returns the state of its source.

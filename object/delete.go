@@ -33,15 +33,18 @@ const (
 //
 // A delete needs the same requests as a [Client.Put].
 func (c *Client) Delete(ctx context.Context, key string, opts *WriteOptions) error {
-	o := options(opts)
-	err := o.check(key)
-	if err == nil && (o.IfAbsent || o.SourceIfMatch != "" || o.ContentType != "" || o.Headers != (Headers{}) || o.Metadata != nil) {
-		err = fmt.Errorf("%w: a delete cannot have IfAbsent, SourceIfMatch, ContentType, Headers or Metadata", ErrInvalid)
-	}
-	if err == nil {
-		err = c.delete(ctx, key, o)
-	}
-	return opError("delete", key, err)
+	_, err := traced(ctx, c, "delete", key, func(ctx context.Context) (struct{}, error) {
+		o := options(opts)
+		err := o.check(key)
+		if err == nil && (o.IfAbsent || o.SourceIfMatch != "" || o.ContentType != "" || o.Headers != (Headers{}) || o.Metadata != nil) {
+			err = fmt.Errorf("%w: a delete cannot have IfAbsent, SourceIfMatch, ContentType, Headers or Metadata", ErrInvalid)
+		}
+		if err == nil {
+			err = c.delete(ctx, key, o)
+		}
+		return struct{}{}, err
+	})
+	return err
 }
 
 func (c *Client) delete(ctx context.Context, key string, o WriteOptions) error {

@@ -25,8 +25,9 @@ import (
 // RaiseFence sends two requests (stat and copy). It has the same outcomes as [Client.Put]. After a
 // conflict RaiseFence tries again until the context ends.
 func (c *Client) RaiseFence(ctx context.Context, key string, fence Fence) (Info, error) {
-	info, err := c.raiseFence(ctx, key, WriteOptions{Fence: &fence})
-	return info, opError("put", key, err)
+	return traced(ctx, c, "put", key, func(ctx context.Context) (Info, error) {
+		return c.raiseFence(ctx, key, WriteOptions{Fence: &fence})
+	})
 }
 
 func (c *Client) raiseFence(ctx context.Context, key string, o WriteOptions) (Info, error) {

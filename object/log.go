@@ -157,11 +157,13 @@ func (l *Log) fail(op store.Kind, err error) error {
 //
 // The context bounds the call, including the retries after a lost reply.
 func (l *Log) Append(ctx context.Context, after uint64, body []byte) (LogEntry, error) {
-	e, err := l.append(ctx, after, body)
-	if err != nil {
-		return LogEntry{}, l.fail("append", err)
-	}
-	return e, nil
+	return traced(ctx, l.c, "append", l.prefix, func(ctx context.Context) (LogEntry, error) {
+		e, err := l.append(ctx, after, body)
+		if err != nil {
+			return LogEntry{}, l.fail("append", err)
+		}
+		return e, nil
+	})
 }
 
 func (l *Log) append(ctx context.Context, after uint64, body []byte) (LogEntry, error) {

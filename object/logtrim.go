@@ -153,6 +153,11 @@ func (l *Log) number(key string) (uint64, bool) {
 // After an error, call Trim again. Trim sends at most five requests, and one more for each removed
 // entry.
 func (l *Log) Trim(ctx context.Context, below uint64) error {
+	_, err := traced(ctx, l.c, "trim", l.prefix, func(ctx context.Context) (struct{}, error) { return struct{}{}, l.trim(ctx, below) })
+	return err
+}
+
+func (l *Log) trim(ctx context.Context, below uint64) error {
 	f, err := l.raise(ctx, below)
 	for n := f.Removed; err == nil && n < f.Floor; n++ {
 		err = l.remove(ctx, n)
@@ -204,6 +209,11 @@ func (l *Log) raise(ctx context.Context, below uint64) (floor, error) {
 // Sweep removes objects with numbers below the first entry. Such objects can remain if a writer is
 // stopped during a Trim. They only use space. Sweep lists the whole log.
 func (l *Log) Sweep(ctx context.Context) error {
+	_, err := traced(ctx, l.c, "sweep", l.prefix, func(ctx context.Context) (struct{}, error) { return struct{}{}, l.sweep(ctx) })
+	return err
+}
+
+func (l *Log) sweep(ctx context.Context) error {
 	f, err := l.readFloor(ctx)
 	if err == nil && f.Floor > 1 {
 		for info, listErr := range l.c.bucket.List(ctx, l.prefix+"/", nil) {

@@ -144,8 +144,9 @@ type RenameResult struct {
 // Rename sends six requests: stat, put of the intent, copy, second put of the intent, delete of the
 // source, and delete of the intent.
 func (c *Client) Rename(ctx context.Context, source, destination string, opts *WriteOptions) (RenameResult, error) {
-	done, err := c.rename(ctx, source, destination, options(opts))
-	return done, opError("rename", source, err)
+	return traced(ctx, c, "rename", source, func(ctx context.Context) (RenameResult, error) {
+		return c.rename(ctx, source, destination, options(opts))
+	})
 }
 
 func (c *Client) rename(ctx context.Context, source, destination string, o WriteOptions) (RenameResult, error) {

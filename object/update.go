@@ -32,8 +32,7 @@ const updateLimit = 64 << 20
 // options replaces the same header of the object. The options must not have a condition, Length or
 // OnUpload.
 func (c *Client) Update(ctx context.Context, key string, change func(body []byte, info Info) ([]byte, error), opts *WriteOptions) (Info, error) {
-	info, err := c.update(ctx, key, change, options(opts))
-	return info, opError("update", key, err)
+	return traced(ctx, c, "update", key, func(ctx context.Context) (Info, error) { return c.update(ctx, key, change, options(opts)) })
 }
 
 func (c *Client) update(ctx context.Context, key string, change func([]byte, Info) ([]byte, error), o WriteOptions) (Info, error) {

@@ -5,8 +5,9 @@ package main
 import (
 	"github.com/holdfast-go/holdfast/cmd/internal/allstores"
 	"github.com/holdfast-go/holdfast/cmd/internal/command"
+	"github.com/holdfast-go/holdfast/cmd/internal/webpage"
 )
 
 func main() {
-	command.Main(allstores.Drivers())
+	command.Main(allstores.Drivers(), webpage.Serve)
 }

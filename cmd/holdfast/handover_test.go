@@ -61,7 +61,7 @@ func TestMain(m *testing.M) {
 
 // buildOnce builds the programs.
 var buildOnce = sync.OnceValues(func() ([]byte, error) {
-	state := "-X github.com/holdfast-go/holdfast/cmd/internal/stores.RootState=" + filepath.Join(built, "state")
+	state := "-s -w -X github.com/holdfast-go/holdfast/cmd/internal/stores.RootState=" + filepath.Join(built, "state")
 	out, err := exec.Command("go", "build", "-buildvcs=false", "-ldflags", state, "-o", filepath.Join(built, "both")+"/", ".", "../holdfast-stores").CombinedOutput()
 	if err == nil {
 		err = os.Mkdir(filepath.Join(built, "small"), 0o700)
@@ -132,6 +132,13 @@ func TestHandOver(t *testing.T) {
 		p.must(t, small, "put", small, "file:"+p.dir+"/bucket/program")
 		if out := p.must(t, small, "help", "stores"); !strings.Contains(out, "dynamodb://TABLE/PREFIX") {
 			t.Errorf("the help lacks stores: %s", out)
+		}
+		// Only the other program has the server of serve.
+		if out, err := exec.Command(small, "--store", disk, "serve", "--listen", "banana").CombinedOutput(); err == nil || !strings.Contains(string(out), "serve needs the program holdfast-stores") {
+			t.Errorf("serve alone: %v: %s", err, out)
+		}
+		if out, err := exec.Command(both, "--store", disk, "serve", "--listen", "banana").CombinedOutput(); err == nil || !strings.Contains(string(out), "--listen must be an address") {
+			t.Errorf("serve: %v: %s", err, out)
 		}
 		if out := p.must(t, small, "version"); !strings.Contains(out, "holdfast-stores is missing") {
 			t.Errorf("version says %q", out)

@@ -12,5 +12,5 @@ import (
 )
 
 func main() {
-	command.Main(stores.Drivers{"file": stores.FileDriver()})
+	command.Main(stores.Drivers{"file": stores.FileDriver()}, nil)
 }

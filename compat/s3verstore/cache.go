@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/holdfast-go/holdfast/internal/versionlog"
+	"github.com/holdfast-go/holdfast/internal/drivers/versionlog"
 )
 
 // cache is what a Store remembers of its registers. All of it can be forgotten: it

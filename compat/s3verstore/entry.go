@@ -9,8 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/drivers/versionlog"
 	"github.com/holdfast-go/holdfast/internal/fold"
-	"github.com/holdfast-go/holdfast/internal/versionlog"
 	"github.com/holdfast-go/holdfast/store"
 )
 

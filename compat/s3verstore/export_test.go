@@ -3,7 +3,7 @@ package s3verstore
 import (
 	"time"
 
-	"github.com/holdfast-go/holdfast/internal/versionlog"
+	"github.com/holdfast-go/holdfast/internal/drivers/versionlog"
 )
 
 // ObjectName and KeyOf are what the names of objects are made by.

@@ -8,6 +8,7 @@ require (
 	github.com/holdfast-go/holdfast v0.1.0
 	github.com/holdfast-go/holdfast/aws v0.1.0
 	github.com/holdfast-go/holdfast/internal/aws v0.1.0
+	github.com/holdfast-go/holdfast/internal/drivers v0.1.0
 )
 
 require (

@@ -67,9 +67,9 @@ func trouble(rnd *rand.Rand) func(awstest.Request) awstest.Fault {
 	}
 }
 
-// TestHistories: with everything going wrong that may, and listings in pages of a few
+// TestRegisterHistories: with everything going wrong that may, and listings in pages of a few
 // versions, one register explains what all clients saw.
-func TestHistories(t *testing.T) {
+func TestRegisterHistories(t *testing.T) {
 	histories(t, rounds(20, 3000), 4, 10, 1, func(t *testing.T, _ int, b *awstest.S3, _ *rand.Rand) func() func() store.Store {
 		return func() func() store.Store {
 			s := open(t, b, nil)
@@ -290,7 +290,7 @@ func TestNoSettleDelay(t *testing.T) {
 	}
 }
 
-// TestWarmAndCold is TestHistories with a client made again for every operation, or one
+// TestWarmAndCold is TestRegisterHistories with a client made again for every operation, or one
 // that all share, and listings that show nothing now and then.
 func TestWarmAndCold(t *testing.T) {
 	histories(t, rounds(4, 1000), 5, 8, 11, func(t *testing.T, seed int, b *awstest.S3, rnd *rand.Rand) func() func() store.Store {

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/aws/awscall"
-	"github.com/holdfast-go/holdfast/internal/versionlog"
+	"github.com/holdfast-go/holdfast/internal/drivers/versionlog"
 	"github.com/holdfast-go/holdfast/internal/workerpool"
 	"github.com/holdfast-go/holdfast/store"
 )

@@ -3,7 +3,7 @@ package s3verstore
 import (
 	"time"
 
-	"github.com/holdfast-go/holdfast/internal/versionlog"
+	"github.com/holdfast-go/holdfast/internal/drivers/versionlog"
 )
 
 // orderedEntry is an entry with its version in the log.

@@ -15,10 +15,11 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
 
-	"github.com/holdfast-go/holdfast/internal/secrettext"
-	"github.com/holdfast-go/holdfast/internal/storeurl"
-	"github.com/holdfast-go/holdfast/internal/tlsurl"
+	"github.com/holdfast-go/holdfast/internal/drivers/secrettext"
+	"github.com/holdfast-go/holdfast/internal/drivers/storeurl"
+	"github.com/holdfast-go/holdfast/internal/drivers/tlsurl"
 	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/engine"
 )
 
 const (
@@ -133,8 +134,8 @@ func credentials(user string) (name, password string, err error) {
 //	timeout     time limit of a request, such as 3s
 //
 // The password comes from the variable ETCDCTL_PASSWORD, or from ETCDCTL_USER in the form USER:PASSWORD, as
-// for etcdctl. If there is a user, Open asks a server for a token, and fails if no server answers within
-// the timeout. Otherwise Open sends no request.
+// for etcdctl. If there is a user, Open asks a server for a token, and repeats this as the store repeats a read, but
+// not after the timeout. Otherwise Open sends no request.
 func Open(ctx context.Context, rawURL string, opts *Options) (*Store, error) {
 	config, o, err := FromURL(rawURL, opts)
 	if err != nil {
@@ -153,10 +154,19 @@ func Open(ctx context.Context, rawURL string, opts *Options) (*Store, error) {
 	if deadline, ok := ctx.Deadline(); ok {
 		config.DialTimeout = min(o.Timeout, time.Until(deadline))
 	}
-	client, err := clientv3.New(config)
+	// A client of a user asks for a token.
+	within, cancel := context.WithTimeout(ctx, o.Timeout)
+	defer cancel()
+	var client *clientv3.Client
+	err = engine.Repeat(within, engine.DefaultTries, 50*time.Millisecond, func() (err error) {
+		if client, err = clientv3.New(config); err != nil {
+			d := &driver{prefix: o.Prefix + "/", o: *o}
+			err = fmt.Errorf("etcd://%s: %w", strings.Join(tlsurl.Hosts(config.Endpoints), ","), d.explain(err))
+		}
+		return err
+	})
 	if err != nil {
-		d := &driver{prefix: o.Prefix + "/", o: *o}
-		return nil, fmt.Errorf("etcd://%s: %w", strings.Join(tlsurl.Hosts(config.Endpoints), ","), d.explain(err))
+		return nil, err
 	}
 	s, err := New(client, o)
 	if err != nil {

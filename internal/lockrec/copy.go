@@ -22,7 +22,8 @@ const CopyLead = 1000
 //   - The later run of a job stays, and the later NotBefore. So a copy never allows a run, or a grant,
 //     that one of the two records forbids.
 //
-// No grant, queue or session is copied: their ids mean nothing in the other store.
+// No grant, queue or session is copied: their ids mean nothing in the other store. The other store has
+// its own history of the lock.
 func Copied(from, to *Record, now time.Time) (next Record, changed bool, err error) {
 	base, other := from, to
 	if to != nil && !from.Renewed.After(to.Renewed) {
@@ -54,7 +55,7 @@ func Copied(from, to *Record, now time.Time) (next Record, changed bool, err err
 		return next, true, nil
 	}
 	same := *to
-	next.Nonce = to.Nonce
+	next.Nonce, next.history = to.Nonce, to.history
 	before, err := Encode(&same)
 	if err != nil {
 		return next, false, err

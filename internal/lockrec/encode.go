@@ -66,10 +66,21 @@ func (r *Record) whole() ([]byte, error) {
 	} else if len(r.Data) > 0 {
 		o.json("data_base64", r.Data)
 	}
+	if r.history != nil {
+		o.field("history")
+		o.b = append(o.b, r.history...)
+	}
 	if o.err != nil {
 		return nil, o.err
 	}
 	return withUnknown(append(o.b, '}'), r.unknown)
+}
+
+// withoutHistory is whole without the history, for which a record needs no room.
+func (r *Record) withoutHistory() ([]byte, error) {
+	bare := *r
+	bare.history = nil
+	return bare.whole()
 }
 
 // object is a JSON object that is written field by field, without reflection. It has the bytes that package json

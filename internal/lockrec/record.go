@@ -114,6 +114,10 @@ type Record struct {
 	// clients have written a request to yield or a break; ["*"] means all locks of the session.
 	LocksToCheck []string
 
+	// history is the newest part of the history as it is in the register, nil if there is none. It
+	// may be damaged, and changes nothing about the lock.
+	history json.RawMessage
+
 	// unknown keeps the fields of later versions as they came.
 	unknown map[string]json.RawMessage
 }
@@ -179,11 +183,13 @@ const readableData = 1024
 // Encode returns the value of the register for the record r. A record can be too large only if other
 // programs or earlier versions have written fields into it. Then Encode removes fields from the value and
 // from r until the record fits. So a client can always take and free the lock. It removes these fields,
-// in this order: the texts for people, the presence, the data, and the unknown fields. Encode never
+// in this order: the entries of the history, the history, the texts for people, the presence, the data, and the unknown fields. Encode never
 // removes members: if they have no room, the error matches [ErrFull] and [store.ErrTooLarge].
 func Encode(r *Record) ([]byte, error) {
 	value, err := r.whole()
 	for _, leaveOut := range []func(){
+		func() { r.history = bareHistory(r) },
+		func() { r.history = nil },
 		func() { r.LocksToCheck = allLocksEntry(r.LocksToCheck) },
 		func() { r.Granted = time.Time{} },
 		func() { r.Holder = "" },
@@ -225,7 +231,7 @@ func SetData(r *Record, data []byte) error {
 	if len(data) > MaxData {
 		return fmt.Errorf("lock %q: %w: %d bytes of data, at most %d are allowed", r.Name, store.ErrTooLarge, len(data), MaxData)
 	}
-	value, err := r.whole()
+	value, err := r.withoutHistory()
 	if err == nil && len(value) > store.MaxValue {
 		err = fmt.Errorf("lock %q: %w: the record has no room for %d bytes of data next to its other fields", r.Name, store.ErrTooLarge, len(data))
 	}
@@ -294,6 +300,8 @@ func Decode(kind, name string, value []byte) (*Record, error) {
 		r.Data = []byte(*f.Data)
 	}
 	var err error
+	r.history = all["history"]
+	delete(all, "history")
 	if r.unknown, err = unknownOf(all, knownFields); err != nil {
 		return bad("%v", err)
 	}

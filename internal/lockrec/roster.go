@@ -302,7 +302,7 @@ const maxNumbers = 100
 func HasRoom(r *Record) error {
 	bare := *r
 	bare.Holders, bare.Queue = nil, nil
-	value, err := bare.whole()
+	value, err := bare.withoutHistory()
 	most := len(value)
 	for _, m := range slices.Concat(r.Holders, r.Queue) {
 		most += len(m.Grant) + maxNumbers
@@ -310,7 +310,7 @@ func HasRoom(r *Record) error {
 	if err != nil || most <= store.MaxValue-memberRoom {
 		return err
 	}
-	value, err = r.whole()
+	value, err = r.withoutHistory()
 	if err == nil && len(value) > store.MaxValue-memberRoom {
 		err = fmt.Errorf("lock %q: %w: its record has %d bytes with %d holders and waiters", r.Name, ErrFull, len(value), Members(r))
 	}

@@ -31,6 +31,10 @@ type DeleteOptions struct {
 // Delete reads the item. If there is no item, the delete has succeeded. If there is an item, the
 // outcome is unknown: another program may have created the item after the delete.
 func (s *Store) Delete(ctx context.Context, key Key, opts *DeleteOptions) (*Result, error) {
+	return traced(ctx, s, opDelete, key.String(), func(ctx context.Context) (*Result, error) { return s.delete(ctx, key, opts) })
+}
+
+func (s *Store) delete(ctx context.Context, key Key, opts *DeleteOptions) (*Result, error) {
 	schema, key, err := s.item(ctx, key)
 	if err != nil {
 		return nil, failed(opDelete, schema, key, err)

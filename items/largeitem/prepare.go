@@ -39,6 +39,12 @@ type PreparedWrite struct {
 // If [WriteOptions].Base is set, Prepare makes the condition from Base, and does not read the item.
 // Prepare refuses [WriteOptions].If.
 func (s *Store) Prepare(ctx context.Context, key Key, large Large, opts *WriteOptions) (*PreparedWrite, error) {
+	return traced(ctx, s, opPrepare, key.String(), func(ctx context.Context) (*PreparedWrite, error) {
+		return s.prepare(ctx, key, large, opts)
+	})
+}
+
+func (s *Store) prepare(ctx context.Context, key Key, large Large, opts *WriteOptions) (*PreparedWrite, error) {
 	schema, key, err := s.item(ctx, key)
 	if err != nil {
 		return nil, failed(opPrepare, schema, key, err)
@@ -130,6 +136,10 @@ func (p *PreparedWrite) Deadline() time.Time {
 // another write has followed. Commit then removes nothing, and returns an error whose outcome is
 // unknown.
 func (p *PreparedWrite) Commit(ctx context.Context) (*Result, error) {
+	return traced(ctx, p.w.s, opCommit, p.w.key.String(), p.commit)
+}
+
+func (p *PreparedWrite) commit(ctx context.Context) (*Result, error) {
 	w := p.w
 	found, err := w.readItem(ctx)
 	if err != nil {
@@ -159,6 +169,11 @@ func (p *PreparedWrite) isIn(found current) bool {
 // matches [ErrCommitted]. After a timeout or a lost reply, do not call Abort, because the write may
 // still be applied.
 func (p *PreparedWrite) Abort(ctx context.Context) error {
+	_, err := traced(ctx, p.w.s, opAbort, p.w.key.String(), func(ctx context.Context) (struct{}, error) { return struct{}{}, p.abort(ctx) })
+	return err
+}
+
+func (p *PreparedWrite) abort(ctx context.Context) error {
 	w := p.w
 	found, err := w.readItem(ctx)
 	if err != nil {

@@ -86,11 +86,15 @@ const getTries = 5
 // The context also bounds the reads of the bodies. If the bucket is remote, each open body uses a
 // connection.
 func (s *Store) Get(ctx context.Context, key Key, opts *ReadOptions) (*Item, error) {
+	return traced(ctx, s, opGet, key.String(), func(ctx context.Context) (*Item, error) { return s.get(ctx, key, opts) })
+}
+
+func (s *Store) get(ctx context.Context, key Key, opts *ReadOptions) (*Item, error) {
 	o := *cmp.Or(opts, &ReadOptions{})
 	var before *Item
 	var missing error
 	for range getTries {
-		item, err := s.GetMeta(ctx, key)
+		item, err := s.getMeta(ctx, key)
 		if err != nil {
 			return nil, err
 		}
@@ -121,6 +125,10 @@ func sameRefs(a, b *Item, attrs []string) bool {
 // GetMeta reads an item without its large attributes, by one request. [Store.Open] opens a large
 // attribute.
 func (s *Store) GetMeta(ctx context.Context, key Key) (*Item, error) {
+	return traced(ctx, s, opGet, key.String(), func(ctx context.Context) (*Item, error) { return s.getMeta(ctx, key) })
+}
+
+func (s *Store) getMeta(ctx context.Context, key Key) (*Item, error) {
 	schema, key, err := s.item(ctx, key)
 	if err != nil {
 		return nil, failed(opGet, schema, key, err)

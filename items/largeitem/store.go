@@ -94,6 +94,14 @@ type Options struct {
 	// no item of this table refers.
 	AdoptPrefix bool
 
+	// Trace, if not nil, is called at the beginning of each call that reads or writes items. For
+	// example, Trace begins a span. The op is "create item", "update item", "sweep items" and so
+	// on; the key is that of the item, or the prefix of the objects. The call continues with the
+	// context that Trace returns, which must come from ctx. So the requests of the call have the
+	// values of this context. At its end the call passes its error to done. Module otel has such
+	// a function.
+	Trace func(ctx context.Context, op store.Kind, key string) (_ context.Context, done func(error))
+
 	// Logger receives a message for each object that a write could not remove. The sweep must
 	// remove such an object later. Nil means no log.
 	Logger *slog.Logger
@@ -215,6 +223,20 @@ func (s *Store) item(ctx context.Context, key Key) (Schema, Key, error) {
 	}
 	return schema, key, err
 }
+
+// traced runs a call of the store under Options.Trace.
+func traced[T any](ctx context.Context, s *Store, op store.Kind, key string, call func(context.Context) (T, error)) (result T, err error) {
+	if s.o.Trace != nil {
+		var done func(error)
+		ctx, done = s.o.Trace(ctx, op, key)
+		err = errNotReturned
+		defer func() { done(err) }()
+	}
+	return call(ctx)
+}
+
+// errNotReturned is what Options.Trace gets if a function of the caller ends its goroutine.
+var errNotReturned = errors.New("the call did not return, because it panicked or its goroutine ended")
 
 // failed names the operation and the item of a failure, once.
 func failed(op store.Kind, schema Schema, key Key, err error) error {

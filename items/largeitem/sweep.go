@@ -195,6 +195,10 @@ func (s *SweepStats) classified() int64 {
 // end. The SweepStats say what the sweep has done. If the scan or the listing is not complete, a
 // sweep with Scan removes nothing.
 func (s *Store) Sweep(ctx context.Context, opts *SweepOptions) (SweepStats, error) {
+	return traced(ctx, s, opSweep, s.prefix, func(ctx context.Context) (SweepStats, error) { return s.sweep(ctx, opts) })
+}
+
+func (s *Store) sweep(ctx context.Context, opts *SweepOptions) (SweepStats, error) {
 	w, err := s.newSweep(ctx, opts)
 	if err != nil {
 		return SweepStats{}, err

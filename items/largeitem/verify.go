@@ -106,6 +106,10 @@ type VerifyStats struct {
 // [VerifyOptions].Parallel objects at the same time. It uses 64 KiB of memory for each of these
 // objects, and memory for one page of the scan.
 func (s *Store) Verify(ctx context.Context, opts *VerifyOptions) (VerifyStats, error) {
+	return traced(ctx, s, opVerify, s.prefix, func(ctx context.Context) (VerifyStats, error) { return s.verify(ctx, opts) })
+}
+
+func (s *Store) verify(ctx context.Context, opts *VerifyOptions) (VerifyStats, error) {
 	o := *cmp.Or(opts, &VerifyOptions{})
 	o.Parallel = cmp.Or(o.Parallel, DefaultSweepParallel)
 	switch {

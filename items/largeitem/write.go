@@ -68,6 +68,8 @@ const (
 	opPrepare store.Kind = "prepare item"
 	opCommit  store.Kind = "commit item"
 	opAbort   store.Kind = "abort item"
+	opSweep   store.Kind = "sweep items"
+	opVerify  store.Kind = "verify items"
 )
 
 const (
@@ -116,6 +118,12 @@ func (s *Store) Replace(ctx context.Context, key Key, attrs Attributes, large La
 }
 
 func (s *Store) write(ctx context.Context, op store.Kind, key Key, change Change, large Large, opts *WriteOptions) (*Result, error) {
+	return traced(ctx, s, op, key.String(), func(ctx context.Context) (*Result, error) {
+		return s.runWrite(ctx, op, key, change, large, opts)
+	})
+}
+
+func (s *Store) runWrite(ctx context.Context, op store.Kind, key Key, change Change, large Large, opts *WriteOptions) (*Result, error) {
 	schema, key, err := s.item(ctx, key)
 	if err != nil {
 		return nil, failed(op, schema, key, err)

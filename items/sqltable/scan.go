@@ -9,7 +9,7 @@ import (
 	"iter"
 	"slices"
 
-	"github.com/holdfast-go/holdfast/internal/sqldialect"
+	"github.com/holdfast-go/holdfast/internal/drivers/sqldialect"
 	"github.com/holdfast-go/holdfast/items/largeitem"
 	"github.com/holdfast-go/holdfast/store"
 )

@@ -97,9 +97,9 @@ func expiryCases() []testCase {
 		{"BreakWaits", "After a break without immediate effect, other clients wait for the TTL from their first read of the record. So the old holder has time to read that its grant was broken.", func(e *env) {
 			old := e.try(e.client(e.a, e.short), job)
 			c := e.client(e.b, nil)
+			began := time.Now() // c sees the broken record during Break
 			rec, err := c.Break(e.ctx, job, old.Token(), nil)
 			e.must("Break", err)
-			began := time.Now()
 			if held := e.held(c, job); held.Record.State != lease.Broken {
 				e.errorf("HeldError has a record with the state %q, want broken", held.Record.State)
 			}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 
@@ -67,7 +68,41 @@ func grantCases() []testCase {
 			e.release(g)
 			e.holds(next)
 		}},
+		{"History", "The history of a lock has each grant and each release of it, once and in order, with the token and the holder.", caseHistory},
 		{"Contenders", "The lock has at most one holder at a time. All clients increment a counter under the lock: no increment is lost, and the tokens rise with the counter.", caseContenders},
+	}
+}
+
+func caseHistory(e *env) {
+	keep := func(o *lease.Options) { o.History = true }
+	a, b := e.client(e.a, keep), e.client(e.b, nil)
+	var want []string
+	for i := range 8 {
+		g := e.try([]*lease.Client{a, a, b}[i%3], job)
+		e.release(g)
+		want = append(want, fmt.Sprint("granted ", g.Token(), " leasetest"), fmt.Sprint("released ", g.Token(), " leasetest"))
+	}
+	e.must("Close", a.Close(e.ctx)) // after the moves of entries
+	all, err := b.History(e.ctx, job)
+	e.must("History", err)
+	if len(all) < 3 {
+		e.fatalf("the history is %+v", all)
+	}
+	at := 0
+	for i, entry := range all[1:] {
+		if entry.Seq != all[i].Seq+1+entry.Missing {
+			e.errorf("the history does not count its entries: %+v follows %+v", entry, all[i])
+		}
+		// On a slow store, a try that was given up may have made another grant.
+		told := fmt.Sprint(entry.Kind, " ", entry.Token, " ", entry.Holder)
+		if next := slices.Index(want, told); next >= 0 && next < at {
+			e.errorf("the history has %q too late or twice: %+v", told, all)
+		} else if next >= 0 {
+			at = next + 1
+		}
+	}
+	if at < len(want) {
+		e.errorf("the history ends with %+v, want %q", all[len(all)-1], want[len(want)-1])
 	}
 }
 

@@ -13,10 +13,11 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/holdfast-go/holdfast/internal/backoff"
-	"github.com/holdfast-go/holdfast/internal/secrettext"
-	"github.com/holdfast-go/holdfast/internal/storeurl"
-	"github.com/holdfast-go/holdfast/internal/tlsurl"
+	"github.com/holdfast-go/holdfast/internal/drivers/secrettext"
+	"github.com/holdfast-go/holdfast/internal/drivers/storeurl"
+	"github.com/holdfast-go/holdfast/internal/drivers/tlsurl"
 	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/engine"
 )
 
 const defaultPort = "4222"
@@ -117,18 +118,29 @@ func (t *Target) credentials(user, creds string) error {
 	return nil
 }
 
-// Connect connects to a server of the target. The connection keeps no message while it is broken.
-func (t *Target) Connect(ctx context.Context) (*nats.Conn, error) {
+// Connect connects to a server of the target. While no server accepts a connection, or a connection breaks before
+// that, Connect tries again, as often as the store repeats a read. It begins no try after Options.Timeout. The
+// connection keeps no message while it is broken.
+func (t *Target) Connect(ctx context.Context) (conn *nats.Conn, err error) {
 	if err := t.Options.check(); err != nil {
 		return nil, err
 	}
 	if err := store.CheckContext(ctx); err != nil {
 		return nil, err
 	}
-	limit := t.Options.Timeout
-	if deadline, ok := ctx.Deadline(); ok {
-		limit = min(limit, time.Until(deadline))
-	}
+	within, cancel := context.WithTimeout(ctx, t.Options.Timeout)
+	defer cancel()
+	deadline, _ := within.Deadline()
+	limit := time.Until(deadline) // of reconnections too
+	err = engine.Repeat(within, engine.DefaultTries, 50*time.Millisecond, func() error {
+		conn, err = t.connectOnce(limit)
+		return err
+	})
+	return conn, err
+}
+
+// connectOnce tries each server once.
+func (t *Target) connectOnce(limit time.Duration) (*nats.Conn, error) {
 	open := newCalls()
 	t.Options.open = open
 	options := append([]nats.Option{

@@ -60,6 +60,7 @@ require (
 	github.com/hablullah/go-hijri v1.0.2 // indirect
 	github.com/hablullah/go-juliandays v1.0.0 // indirect
 	github.com/hashicorp/golang-lru/v2 v2.0.7 // indirect
+	github.com/holdfast-go/holdfast/internal/drivers v0.1.0 // indirect
 	github.com/jackc/pgpassfile v1.0.0 // indirect
 	github.com/jackc/pgservicefile v0.0.0-20240606120523-5a60cdf6a761 // indirect
 	github.com/jackc/puddle/v2 v2.2.3 // indirect
@@ -140,9 +141,15 @@ replace github.com/holdfast-go/holdfast/gcp => ../../gcp
 
 replace github.com/holdfast-go/holdfast/internal/aws => ../../internal/aws
 
+replace github.com/holdfast-go/holdfast/internal/drivers => ../../internal/drivers
+
+replace github.com/holdfast-go/holdfast/kubernetes => ../../kubernetes
+
 replace github.com/holdfast-go/holdfast/object => ../../object
 
 replace github.com/holdfast-go/holdfast/proof/integration => ../integration
+
+replace github.com/holdfast-go/holdfast/observe => ../../observe
 
 replace github.com/holdfast-go/holdfast/redis => ../../redis
 

@@ -54,7 +54,10 @@ func openQuorum(kind, address string, n *counter, keep bool) (func(lock string) 
 			return invoke(ctx, method, req, reply, cc, o...)
 		}), grpc.WithChainStreamInterceptor(func(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, stream grpc.Streamer, o ...grpc.CallOption) (grpc.ClientStream, error) {
 			s, err := stream(ctx, desc, cc, method, o...)
-			return countedStream{ClientStream: s, requests: &n.n}, err
+			if err != nil || strings.HasSuffix(method, "LeaseKeepAlive") && ctx.Value(renewal{}) == nil {
+				return s, err
+			}
+			return countedStream{ClientStream: s, requests: &n.n}, nil
 		}))
 		client, err := clientv3.New(config)
 		if err != nil {
@@ -130,6 +133,10 @@ func (c *fencing) write(ctx context.Context, n uint64) (bool, error) {
 	return err == nil, err
 }
 
+// renewal marks the context of a renewal that is counted. A session also renews its lease by itself, at times that no
+// step chooses. The leases of Holdfast that are counted do not do that (ManualRenewal).
+type renewal struct{}
+
 type etcdMutex struct {
 	client *clientv3.Client
 	s      *concurrency.Session
@@ -147,7 +154,7 @@ func (c *etcdMutex) try(ctx context.Context) (bool, error) {
 
 func (c *etcdMutex) wait(ctx context.Context) error { return c.m.Lock(ctx) }
 func (c *etcdMutex) renew(ctx context.Context) error {
-	_, err := c.client.KeepAliveOnce(ctx, c.s.Lease())
+	_, err := c.client.KeepAliveOnce(context.WithValue(ctx, renewal{}, true), c.s.Lease())
 	return err
 }
 func (c *etcdMutex) release(ctx context.Context) error { return c.m.Unlock(ctx) }

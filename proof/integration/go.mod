@@ -16,8 +16,10 @@ require (
 	github.com/holdfast-go/holdfast v0.1.0
 	github.com/holdfast-go/holdfast/etcd v0.1.0
 	github.com/holdfast-go/holdfast/gcp v0.1.0
+	github.com/holdfast-go/holdfast/kubernetes v0.1.0
 	github.com/holdfast-go/holdfast/nats v0.1.0
 	github.com/holdfast-go/holdfast/object v0.1.0
+	github.com/holdfast-go/holdfast/observe v0.1.0
 	github.com/nats-io/nats.go v1.53.1
 	go.etcd.io/etcd/api/v3 v3.6.14
 	go.etcd.io/etcd/client/v3 v3.6.14
@@ -25,6 +27,11 @@ require (
 	golang.org/x/sys v0.47.0
 	google.golang.org/api v0.287.1
 	google.golang.org/grpc v1.82.1
+)
+
+require (
+	github.com/holdfast-go/holdfast/internal/drivers v0.1.0 // indirect
+	go.yaml.in/yaml/v3 v3.0.4 // indirect
 )
 
 require (

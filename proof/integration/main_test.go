@@ -3,7 +3,6 @@ package integration_test
 import (
 	"context"
 	"encoding/json"
-	"flag"
 	"fmt"
 	"os"
 	"testing"
@@ -36,12 +35,6 @@ func TestMain(m *testing.M) {
 			os.Exit(0)
 		}
 	}
-	// The tests mostly wait, for servers and for time: more of them at once than
-	// there are processors.
-	flag.Parse()
-	if !given("test.parallel") {
-		_ = flag.Set("test.parallel", "12")
-	}
 	os.Exit(set.Main(m))
 }
 
@@ -68,12 +61,6 @@ func on[T any](open func(target) (T, error), do func(context.Context, T) error) 
 		}
 		return err
 	}
-}
-
-// given reports whether a flag is on the command line.
-func given(name string) (is bool) {
-	flag.Visit(func(f *flag.Flag) { is = is || f.Name == name })
-	return is
 }
 
 // torture reports whether the long versions of the tests are wanted.

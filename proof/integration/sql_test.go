@@ -167,18 +167,31 @@ func TestSQLite(t *testing.T) {
 	leasetest.Run(t, open, &leasetest.Options{TTL: 4 * time.Second, Second: anotherHandle, Parallel: true, CaseTimeout: 3 * time.Minute})
 }
 
-// TestPostgres: the suites on PostgreSQL, with notifications for waiters and without, while connections are
-// cut, and while the server is killed.
+// reduced returns the tests of a second set-up, in which leases do nothing new: all of them in the torture.
+func reduced(k registers.Kind) func(*testing.T) {
+	if torture() {
+		return k.Run
+	}
+	return k.RunRegisters
+}
+
+// TestPostgres: the suites on PostgreSQL, while connections are cut, and while the server is killed. Without
+// notifications, waiters poll, as they do on MariaDB.
 func TestPostgres(t *testing.T) {
 	t.Parallel()
 	for _, listen := range []bool{false, true} {
-		t.Run(fmt.Sprintf("listen=%v", listen), registers.Kind{
+		k := registers.Kind{
 			Start: func(t *testing.T) registers.Server { return servers.NewPostgres(t) },
 			NewSpace: func(t *testing.T, server registers.Server) registers.Open {
 				d := newPostgres(t, server.(*servers.Postgres))
 				return func(t testing.TB, address string) store.Store { return d.through(address).store(t, listen) }
 			},
-		}.Run)
+		}
+		run := k.Run
+		if !listen {
+			run = reduced(k)
+		}
+		t.Run(fmt.Sprintf("listen=%v", listen), run)
 	}
 }
 
@@ -187,14 +200,19 @@ func TestPostgres(t *testing.T) {
 func TestMariaDB(t *testing.T) {
 	t.Parallel()
 	for _, parameters := range []string{"", "?clientFoundRows=true&interpolateParams=true"} {
-		t.Run(parameters, registers.Kind{
+		k := registers.Kind{
 			Start: func(t *testing.T) registers.Server { return servers.NewMariaDB(t) },
 			NewSpace: func(t *testing.T, server registers.Server) registers.Open {
 				d := newMariaDB(t, server.(*servers.MariaDB))
 				d.url += parameters
 				return func(t testing.TB, address string) store.Store { return d.through(address).store(t, false) }
 			},
-		}.Run)
+		}
+		run := k.Run
+		if parameters != "" {
+			run = reduced(k)
+		}
+		t.Run(parameters, run)
 	}
 }
 

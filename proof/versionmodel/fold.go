@@ -1,6 +1,6 @@
 package versionmodel
 
-import "github.com/holdfast-go/holdfast/internal/versionlog"
+import "github.com/holdfast-go/holdfast/internal/drivers/versionlog"
 
 // view is the evaluation of a log by a client. The rules are those of the product.
 type view struct {

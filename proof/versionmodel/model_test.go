@@ -11,7 +11,7 @@ import (
 // torture: all states of the large systems are looked at, and else so many.
 var torture = os.Getenv("HOLDFAST_TORTURE") != ""
 
-const someStates = 100_000
+const someStates = 40_000
 
 // system is one machine of which every state is looked at.
 type system struct {

@@ -18,7 +18,7 @@ func TestNear(t *testing.T) {
 
 // TestMutants puts faults into the rules that this model and package s3verstore run.
 func TestMutants(t *testing.T) {
-	const file = "../../internal/versionlog/versionlog.go"
+	const file = "../../internal/drivers/versionlog/versionlog.go"
 	mutanttest.Run(t, []mutanttest.Mutant{
 		{"a Get does not wait", file,
 			"at <= last || at == v.Snapshot {", "at <= len(v.Entries) || last == len(v.Entries) {",

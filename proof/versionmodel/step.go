@@ -1,6 +1,6 @@
 package versionmodel
 
-import "github.com/holdfast-go/holdfast/internal/versionlog"
+import "github.com/holdfast-go/holdfast/internal/drivers/versionlog"
 
 // move is one step of the system, for the trace of a violation.
 type move struct {

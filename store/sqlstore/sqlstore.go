@@ -9,8 +9,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/holdfast-go/holdfast/internal/sqldialect"
-	"github.com/holdfast-go/holdfast/internal/wakeup"
+	"github.com/holdfast-go/holdfast/internal/drivers/sqldialect"
+	"github.com/holdfast-go/holdfast/internal/drivers/wakeup"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/engine"
 )

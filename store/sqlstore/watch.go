@@ -3,7 +3,7 @@ package sqlstore
 import (
 	"context"
 
-	"github.com/holdfast-go/holdfast/internal/wakeup"
+	"github.com/holdfast-go/holdfast/internal/drivers/wakeup"
 	"github.com/holdfast-go/holdfast/store"
 )
 

@@ -18,6 +18,7 @@ func Drivers() stores.Drivers {
 		"postgres":        sqlDriver((*database).postgres),
 		"mysql":           mysqlDriver(),
 		"etcd":            etcdDriver(),
+		"k8s":             kubernetesDriver(),
 		"nats":            natsDriver(),
 		"redis":           redisDriver(),
 		"rediss":          redisDriver(),

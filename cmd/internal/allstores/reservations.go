@@ -17,7 +17,7 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/internal/stores"
 	"github.com/holdfast-go/holdfast/compat/reservation"
 	"github.com/holdfast-go/holdfast/compat/reserve"
-	"github.com/holdfast-go/holdfast/internal/storeurl"
+	"github.com/holdfast-go/holdfast/internal/drivers/storeurl"
 	"github.com/holdfast-go/holdfast/store"
 )
 

@@ -24,3 +24,9 @@ func (a *Invocation) Confirmed(question string) bool {
 	answer = strings.ToLower(strings.TrimSpace(answer))
 	return answer == "y" || answer == "yes"
 }
+
+// Screen returns the file of standard output if it is a terminal that can show pictures.
+func (a *Invocation) Screen() (f *os.File, ok bool) {
+	f, ok = a.Stdout.(*os.File)
+	return f, ok && term.IsTerminal(int(f.Fd())) && os.Getenv("TERM") != "dumb"
+}

@@ -27,7 +27,7 @@ var FlagVariables = map[string]string{
 	"ttl": "HOLDFAST_TTL", "grace": "HOLDFAST_GRACE", "margin": "HOLDFAST_MARGIN", "max-clock-drift": "HOLDFAST_MAX_CLOCK_DRIFT",
 	"wait": "HOLDFAST_WAIT", "metrics": "HOLDFAST_METRICS", "file": "HOLDFAST_CHECKPOINT_FILE",
 	"table": "HOLDFAST_TABLE", "bucket": "HOLDFAST_BUCKET", "quiet": "HOLDFAST_QUIET", "verbose": "HOLDFAST_VERBOSE",
-	"lock": LockVariable, // of objects; run sets it
+	"history": "HOLDFAST_HISTORY", "lock": LockVariable, // of objects; run sets it
 }
 
 // VariableOf returns the name of the variable of the flags that are called so; empty if they have

@@ -13,8 +13,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-go/holdfast/cmd/internal/cmdline"
+	"github.com/holdfast-go/holdfast/cmd/internal/printable"
 	"github.com/holdfast-go/holdfast/cmd/internal/trial"
 	"github.com/holdfast-go/holdfast/lease"
+	"github.com/holdfast-go/holdfast/observe/picture"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -28,7 +30,7 @@ type benchResult struct {
 }
 
 func (a *app) benchCommand() *cobra.Command {
-	rounds := 200
+	rounds, svg := 200, ""
 	cmd := &cobra.Command{
 		Use:     "bench",
 		Short:   "Measure the requests and the time of each operation",
@@ -37,13 +39,24 @@ func (a *app) benchCommand() *cobra.Command {
 measures one raw conditional write. bench uses its own keys below bench/, and removes them. If
 bench is killed, "sweep" removes its keys.`,
 		Example: `  holdfast bench --rounds 100
+  holdfast bench --svg latencies.svg
   holdfast bench --json`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.bench(cmd.Context(), rounds)
+			if !cmd.Flags().Changed("svg") {
+				return a.bench(cmd.Context(), rounds, nil)
+			}
+			file, err := cmdline.OpenReplaced("--svg", svg)
+			if err != nil {
+				return err
+			}
+			defer file.Close()
+			return a.bench(cmd.Context(), rounds, file)
 		},
 	}
 	cmd.Flags().Var(cmdline.Whole(&rounds, 1, 1_000_000), "rounds", "number of measurements of each operation")
+	cmd.Flags().StringVar(&svg, "svg", "", "also draw the times as this SVG `file`")
+	_ = cmd.MarkFlagFilename("svg", "svg")
 	return cmd
 }
 
@@ -53,9 +66,11 @@ type bencher struct {
 	requests *atomic.Int64
 	rounds   int
 	results  []benchResult
+	times    []picture.Latency
 }
 
-func (a *app) bench(ctx context.Context, rounds int) error {
+// bench measures, prints the results, and draws them as a file if it is not nil.
+func (a *app) bench(ctx context.Context, rounds int, svg *cmdline.ReplacedFile) error {
 	st, err := a.OpenURL(ctx, a.StoreURL)
 	if err != nil {
 		return err
@@ -76,6 +91,12 @@ func (a *app) bench(ctx context.Context, rounds int) error {
 	err = errors.Join(b.run(ctx), trial.RemoveBelow(context.WithoutCancel(ctx), st.Store, place))
 	if err != nil {
 		return err
+	}
+	if svg != nil {
+		subtitle := fmt.Sprintf("%s, %d measurements of each operation, on a logarithmic axis", printable.Text(st.URL), rounds)
+		if err := svg.Write(picture.Latencies("holdfast bench", subtitle, b.times)); err != nil {
+			return err
+		}
 	}
 	if a.JSON {
 		return a.PrintJSON(map[string]any{"store": st.URL, "rounds": rounds, "results": b.results})
@@ -190,5 +211,9 @@ func (b *bencher) measure(name string, before, op, after func(i int) error) erro
 		r.Ratio = r.MedianUS / b.results[0].MedianUS
 	}
 	b.results = append(b.results, r)
+	b.times = append(b.times, picture.Latency{
+		Operation: name, RequestsPerOperation: r.Requests, Least: times[0], Most: times[len(times)-1],
+		Median: times[len(times)/2], P90: times[len(times)*90/100], P99: times[len(times)*99/100],
+	})
 	return nil
 }

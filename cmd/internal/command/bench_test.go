@@ -30,7 +30,11 @@ func TestMeasurementsLeaveNothing(t *testing.T) {
 	}
 	dir := filepath.Join(p.dir, "store")
 	p.must(t, "file:"+dir, "run", "job", "--", "true")
-	p.must(t, "file:"+dir, "bench", "--rounds", "3")
+	picture := filepath.Join(p.dir, "latencies.svg")
+	p.must(t, "file:"+dir, "bench", "--rounds", "3", "--svg", picture)
+	if svg, err := os.ReadFile(picture); err != nil || !strings.Contains(string(svg), ">acquire an existing lock<") {
+		t.Errorf("the picture is %.200q (%v)", svg, err)
+	}
 	entries, err := os.ReadDir(filepath.Join(dir, "k"))
 	if err != nil || len(entries) != 1 {
 		t.Errorf("in the directory are %v (%v)", entries, err)

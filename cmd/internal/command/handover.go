@@ -77,7 +77,11 @@ func (a *app) handOver() error {
 	path := findCompanion()
 	switch {
 	case path == "":
-		return output.WithHints("this store needs the program "+companion+", which is neither in the directory of holdfast nor in PATH", errNoCompanion, a.installing())
+		what := "this store"
+		if a.Path == "holdfast serve" {
+			what = "serve"
+		}
+		return output.WithHints(what+" needs the program "+companion+", which is neither in the directory of holdfast nor in PATH", errNoCompanion, a.installing())
 	case a.called:
 		return exit.With(exit.Unsafe, fmt.Errorf("%s is not the program %s: it opens directories only", path, companion))
 	}

@@ -153,7 +153,7 @@ func TestCompletionsOfNames(t *testing.T) {
 		{[]string{"checkpoint", "--file", filepath.Join(dir, "state.json"), "get", ""}, strings.Repeat("ab", 32) + " " + noFiles},
 		{[]string{"--store", "file:" + filepath.Join(dir, "none"), "show", ""}, noFiles},
 		{[]string{"--store", "nothing:there", "show", ""}, noFiles},
-		{[]string{"--store", ""}, "azblob:// dynamodb:// etcd:// file: gs:// mysql:// nats:// postgres:// redis:// rediss:// s3+versioned:// s3:// sqlite: :6"},
+		{[]string{"--store", ""}, "azblob:// dynamodb:// etcd:// file: gs:// k8s:// mysql:// nats:// postgres:// redis:// rediss:// s3+versioned:// s3:// sqlite: :6"},
 	} {
 		got := holdfast(append([]string{"__completeNoDesc"}, c.line...)...)
 		if got = strings.ReplaceAll(strings.TrimSpace(got), "\n", " "); got != c.want {

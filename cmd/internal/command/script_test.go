@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/cmd/internal/allstores"
 	"github.com/holdfast-go/holdfast/cmd/internal/stores"
+	"github.com/holdfast-go/holdfast/cmd/internal/webpage"
 )
 
 // programs are what this test binary is under other names.
@@ -111,27 +113,50 @@ func holdfast() {
 		panic(err)
 	}
 	stores.RootState = filepath.Join(filepath.Dir(self), "root-state")
-	Main(allstores.Drivers())
+	Main(allstores.Drivers(), webpage.Serve)
 }
 
 // execute runs a command line in this process, with the drivers of all stores.
 func execute(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	return runProgram(allstores.Drivers(), args, stdin, stdout, stderr)
+	return runProgram(allstores.Drivers(), webpage.Serve, args, stdin, stdout, stderr)
 }
 
 // raceOptions is the variable with the options of the race detector.
 const raceOptions = "GORACE"
 
-// The scripts in testdata/script are the tests of the command, in the words of
-// those who use it.
+// The scripts in testdata/script are the tests of the command, in the words of those who use it. Those
+// in which programs compete for a lock, or in which the command does several things at a time, are
+// concurrent: they also run with the race detector, with which a program starts three times slower.
+var concurrentScripts = []string{"ask", "busy", "fight", "handle", "hooks", "lead", "lost", "run", "sharing", "signals"}
+
+func TestConcurrentScript(t *testing.T) {
+	t.Parallel()
+	runScripts(t, func(name string) bool { return slices.Contains(concurrentScripts, name) })
+}
+
 func TestScript(t *testing.T) {
 	t.Parallel()
+	runScripts(t, func(name string) bool { return !slices.Contains(concurrentScripts, name) })
+}
+
+// runScripts runs the scripts with these names.
+func runScripts(t *testing.T, with func(name string) bool) {
 	examples, err := filepath.Abs("../../../examples")
 	if err != nil {
 		t.Fatal(err)
 	}
+	files, err := filepath.Glob("testdata/script/*.txtar")
+	if err != nil {
+		t.Fatal(err)
+	}
+	files = slices.DeleteFunc(files, func(path string) bool {
+		return !with(strings.TrimSuffix(filepath.Base(path), ".txtar"))
+	})
+	if len(files) < len(concurrentScripts) {
+		t.Fatalf("only the scripts %q", files)
+	}
 	testscript.Run(t, testscript.Params{
-		Dir:                 "testdata/script",
+		Files:               files,
 		RequireExplicitExec: true,
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("HOLDFAST_STORE", "file:"+filepath.Join(env.WorkDir, "store"))

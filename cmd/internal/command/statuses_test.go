@@ -130,7 +130,7 @@ func serve(stand http.RoundTripper) (parameters string, end func()) {
 // new there.
 var onStore = map[string]string{
 	"run": "run -n new -- touch ran", "hold": "hold -n new", "lock": "lock -n new", "ls": "ls", "show": "show new",
-	"ask": "ask new", "leader": "leader new", "resize": "resize new --slots 2", "watch": "watch", "break": "break new --token 1", "sweep": "sweep --older-than 24h",
+	"ask": "ask new", "leader": "leader new", "history": "history new", "resize": "resize new --slots 2", "watch": "watch", "break": "break new --token 1", "sweep": "sweep --older-than 24h",
 	"checkpoint get": "checkpoint get new", "checkpoint advance": "checkpoint advance new 1",
 	"checkpoint reset": "checkpoint reset new 1", "checkpoint rm": "checkpoint rm new",
 	"checkpoint ls": "checkpoint ls", "checkpoint watch": "checkpoint watch new",

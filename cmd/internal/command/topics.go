@@ -118,6 +118,7 @@ ACCOUNT by your names. The files are in the folder "policies" of the release and
   azblob://ACCOUNT/CONTAINER     azure/role.sh
   postgres://                    postgres/grants.sql
   mysql://                       mysql/grants.sql
+  k8s://                         kubernetes/role.yaml
 
 The page docs/stores.md has the rights for redis://, rediss://, etcd:// and nats://.
 
@@ -315,6 +316,7 @@ const environmentTopic = `These variables set flags. If the command line also se
   HOLDFAST_STORE              --store: the store of the locks, a URL or a name of holdfast.conf
   HOLDFAST_ALSO_STORE         --also-store of run
   HOLDFAST_HOLDER             --holder, for example the name of a pod or a unit
+  HOLDFAST_HISTORY            --history, 1 to keep a history of each lock
   HOLDFAST_TTL                --ttl
   HOLDFAST_GRACE              --grace
   HOLDFAST_MARGIN             --margin
@@ -343,6 +345,7 @@ all variables above, except HOLDFAST_WAIT and HOLDFAST_METRICS.
   MYSQL_PWD         the password for mysql:
   REDIS_PASSWORD    the password for redis: and rediss:
   ETCDCTL_USER      USER:PASSWORD for etcd:. ETCDCTL_PASSWORD: the password alone
+  KUBECONFIG        the files for k8s:, as for kubectl
   NATS_USER, NATS_PASSWORD, NATS_TOKEN, NATS_CREDS
                     the credentials for nats:, as for the command nats
 

@@ -196,6 +196,43 @@ func TestTerminalWaiting(t *testing.T) {
 	waiter.expect("\r\x1b\\[Kgot it")
 }
 
+// watch --timeline draws on a terminal while it happens, follows its size, and leaves the last picture there, and in a
+// file.
+func TestTerminalTimeline(t *testing.T) {
+	t.Parallel()
+	p, files := newPlaceOfFiles(t)
+	p.must(t, files, "lock", "job", "--handle", "h.json", "--holder", "ada@db1")
+	watch := onTerminal(t, p.dir, "env", "TERM=xterm", p.bin, "watch", "--timeline", "--svg", "out.svg")
+	watch.expect(`\x1b\[\?1049h\x1b\[\?25l\x1b\[H`)
+	watch.expect(`job +│ *\x1b\[36mA━*\x1b\[0m\x1b\[K\r\n`)
+	watch.expect(`ada@db1`)
+	if err := pty.Setsize(watch.pty, &pty.Winsize{Rows: 24, Cols: 200}); err != nil {
+		t.Fatal(err)
+	}
+	watch.expect(`└[─┴]{190,194}\x1b\[K\r\n`)
+	p.must(t, files, "unlock", "h.json")
+	p.must(t, files, "lock", "other", "--handle", "h.json", "--holder", "bob@db2")
+	watch.expect(`other +│ *\x1b\[33mB`)
+	watch.send("\x03")
+	watch.expect(`\x1b\[\?25h\x1b\[\?1049llocks of file:`)
+	watch.expect(`job +│ *\x1b\[36mA━*\x1b\[0m\r\n`)
+	watch.expect(`bob@db2\r\n`)
+	if err := watch.cmd.Wait(); err != nil {
+		t.Error(err)
+	}
+	if svg, err := os.ReadFile(filepath.Join(p.dir, "out.svg")); err != nil || !bytes.Contains(svg, []byte("bob@db2")) {
+		t.Errorf("the file is %.200q (%v)", svg, err)
+	}
+
+	// Without colours, and in a pipe.
+	plain := onTerminal(t, p.dir, "env", "TERM=xterm", "NO_COLOR=1", p.bin, "watch", "--timeline", "other")
+	plain.expect(`other │ *A━*\x1b\[K\r\n`)
+	plain.send("\x03")
+	plain.expect(`other │ *A━*\r\n`)
+	piped := onTerminal(t, p.dir, "sh", "-c", "timeout -s INT 1 "+p.bin+" watch --timeline other | cat")
+	piped.expect(`^locks below other of file:[^\x1b]*other │ *A━*\r\n[^\x1b]*A bob@db2\r\n`)
+}
+
 // break asks on a terminal.
 func TestTerminalBreakAsks(t *testing.T) {
 	p, files := newPlaceOfFiles(t)

@@ -184,7 +184,7 @@ func executed(args []string) (said string, status int) {
 // TestVariables: these variables set flags, and no others do: none that takes a protection away.
 // The help names all of them.
 func TestVariables(t *testing.T) {
-	want := "HOLDFAST_ALSO_STORE HOLDFAST_BUCKET HOLDFAST_CHECKPOINT_FILE HOLDFAST_GRACE HOLDFAST_HOLDER HOLDFAST_LOCK HOLDFAST_MARGIN " +
+	want := "HOLDFAST_ALSO_STORE HOLDFAST_BUCKET HOLDFAST_CHECKPOINT_FILE HOLDFAST_GRACE HOLDFAST_HISTORY HOLDFAST_HOLDER HOLDFAST_LOCK HOLDFAST_MARGIN " +
 		"HOLDFAST_MAX_CLOCK_DRIFT HOLDFAST_METRICS HOLDFAST_QUIET HOLDFAST_STORE HOLDFAST_TABLE HOLDFAST_TTL HOLDFAST_VERBOSE HOLDFAST_WAIT"
 	if got := strings.Join(slices.Sorted(maps.Values(cmdline.FlagVariables)), " "); got != want {
 		t.Errorf("variables %s, want %s", got, want)

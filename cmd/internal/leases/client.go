@@ -34,6 +34,7 @@ type Flags struct {
 	FlagSet     *pflag.FlagSet    // those that the values come from; nil if they come from elsewhere
 	Events      func(lease.Event) // called with each event
 
+	History      bool // keep a history of the locks
 	ReportsWaits bool // the command itself reports its waits
 }
 
@@ -44,6 +45,7 @@ func (f *Flags) Add(flags *pflag.FlagSet) {
 	flags.DurationVar(&f.Grace, "grace", 0, "time in which the work must stop after a loss (default: TTL/4, at most 5s); a negative value means no time")
 	f.AddClockDrift(flags)
 	flags.StringVar(&f.Holder, "holder", "", "name of the holder in ls and show (default: user, host and process)")
+	flags.BoolVar(&f.History, "history", false, "keep a history, which \"holdfast history\" prints")
 }
 
 // AddClockDrift adds the flag of the commands that judge how long a lock is not renewed, or take it.
@@ -106,6 +108,7 @@ func (a *Opener) Client(ctx context.Context, url string, f *Flags) (*lease.Clien
 		Grace:         f.Grace,
 		MinInterval:   f.MinInterval,
 		Holder:        f.Holder,
+		History:       f.History,
 		StoreTimeout:  UnresponsiveTimeout,
 		ManualRenewal: f.Detached,
 		NoPresence:    f.Detached,

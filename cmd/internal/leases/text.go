@@ -115,6 +115,17 @@ func HoldersOf(ctx context.Context, client *lease.Client, r lease.Record) string
 	return v.Whose()
 }
 
+// HolderOfSession names the holder of a session; empty if the record of the session does not tell it soon.
+func HolderOfSession(ctx context.Context, client *lease.Client, id string) string {
+	ctx, cancel := context.WithTimeout(ctx, namesWithin)
+	defer cancel()
+	info, err := client.InspectSession(ctx, id)
+	if err != nil {
+		return ""
+	}
+	return info.Record.Holder
+}
+
 // namesWithin is how long a message waits for the names of holders, and mostNamed how many it
 // names.
 const (

@@ -14,6 +14,6 @@ func Commands(in *cmdline.Invocation) cmdline.Commands {
 	a := &access{leases.Opener{Invocation: in}}
 	return cmdline.Commands{
 		"ls": a.lsCommand, "show": a.showCommand, "watch": a.watchCommand, "ask": a.askCommand,
-		"leader": a.leaderCommand, "resize": a.resizeCommand, "break": a.breakCommand, "sweep": a.sweepCommand,
+		"leader": a.leaderCommand, "history": a.historyCommand, "resize": a.resizeCommand, "break": a.breakCommand, "sweep": a.sweepCommand,
 	}
 }

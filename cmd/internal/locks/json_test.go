@@ -21,7 +21,9 @@ func TestJSON(t *testing.T) {
 	seen := viewOfLeader("jobs", lease.Leader{Name: "jobs", State: lease.LeaderActive, Value: []byte{0xff}, Token: 7, Holder: "ada", Since: at}, nil, "file:/x")
 	seen.Time = &at
 	jsontest.Golden(t, map[string]any{
-		"watch": watchLine{Time: at, LockView: lock},
+		"history": viewOfEntry("jobs/nightly", lease.HistoryEntry{Seq: 1795485601000004, Time: at, Kind: lease.HistoryTakenOver, Token: 7, Holder: "ada", By: "bob", Reason: "why", Slot: 2, Missing: 3}, "file:/x"),
+		"gap":     viewOfEntry("jobs/nightly", lease.HistoryEntry{Seq: 9, Kind: lease.HistoryUnrecorded, Missing: 3}, "file:/x"),
+		"watch":   watchLine{Time: at, LockView: lock},
 		"asked": viewOfStatus(lease.YieldStatus{
 			YieldRequest: lease.YieldRequest{Grant: "G", By: "bob", Reason: "why", At: at, Acknowledged: true, RefusalReason: "no"},
 			Name:         "jobs/nightly", Token: 7, Holder: "ada", GrantEnded: true, Current: lease.Record{State: lease.Held, Holder: "eve"},
@@ -33,9 +35,11 @@ func TestJSON(t *testing.T) {
 		"none":       viewOfLeader("jobs", lease.Leader{State: lease.LeaderNone}, lease.ErrNoLeader, "file:/x"),
 	})
 	jsontest.GoldenFits(t, map[string]string{
+		"history": "history", "gap": "history",
 		"watch": "lock", "asked": "ask", "askreaders": "ask", "elected": "leader", "seen": "leader", "unled": "leader", "none": "leader",
 	})
 	jsontest.Fields(t, "lock", watchLine{}, "A lock: ")
 	jsontest.Fields(t, "ask", askView{}, "`ask`, `leader`")
+	jsontest.Fields(t, "history", historyView{}, "`history`")
 	jsontest.Fields(t, "leader", leaderView{}, "`ask`, `leader`")
 }

@@ -29,7 +29,7 @@ type watchLine struct {
 func (a *access) watchCommand() *cobra.Command {
 	var renewals bool
 	var poll time.Duration
-	f := &leases.Flags{}
+	f, o := &leases.Flags{}, &timelineOptions{}
 	cmd := &cobra.Command{
 		Use:     "watch [PREFIX]",
 		Short:   "Print every change of a lock, or of all locks below a prefix",
@@ -37,8 +37,16 @@ func (a *access) watchCommand() *cobra.Command {
 		Long: `Print every change of a lock, or of all locks below a prefix, until you stop the command.
 
 watch first prints the present state. A state that lasts only a moment can be missing in the
-output. With --json each change is one object on one line.`,
+output. With --json each change is one object on one line.
+
+With --timeline, watch draws who holds which lock, one row for each lock, until you stop the
+command. If standard output is not a terminal, watch prints only the last picture, when it ends.
+NO_COLOR=1 draws without colours. With --svg, watch also writes the picture to a file: at each
+change, and at the end.`,
 		Example: `  holdfast watch                      # all locks of the store
+  holdfast watch --timeline jobs/
+  holdfast watch --timeline --svg now.svg
+  holdfast watch --from-history --since 8h --svg night.svg
   holdfast watch jobs/ --json | jq -r 'select(.state == "broken") | .name'`,
 		ValidArgsFunction: cmdline.CompleteFirst(a.CompleteLocks()),
 		Args:              cobra.MaximumNArgs(1),
@@ -50,12 +58,18 @@ output. With --json each change is one object on one line.`,
 			if poll <= 0 {
 				return exit.Usagef("--poll-interval must be longer than zero")
 			}
+			if drawn, err := o.check(cmd.Flags(), a.JSON); err != nil {
+				return err
+			} else if drawn {
+				return a.timeline(cmd.Context(), f, prefix, poll, o)
+			}
 			return a.watch(cmd.Context(), f, prefix, renewals, poll)
 		},
 	}
 	f.AddClockDrift(cmd.Flags())
 	cmd.Flags().BoolVar(&renewals, "renewals", false, "also print renewals")
 	cmd.Flags().DurationVar(&poll, "poll-interval", 2*time.Second, "time between two searches for new locks")
+	o.add(cmd)
 	return cmd
 }
 
@@ -69,25 +83,37 @@ func (a *access) watch(ctx context.Context, f *leases.Flags, prefix string, rene
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	defer stop()
-	lines := make(chan watchLine)
-	seen := map[string]bool{}
-	// Start one watch for each lock; listings find new locks. The first listing comes before
-	// the watch of the lock that has the name of the prefix: a name or a store that is refused
-	// is an error alone, and not a line on stdout as well.
-	follow := func(name string) {
-		if name == "" || seen[name] {
-			return
-		}
-		seen[name] = true
-		wg.Go(func() { a.follow(ctx, client, st.URL, name, renewals, lines) })
-	}
-	for tick := time.NewTimer(0); ; tick.Reset(poll) {
+	lines, ended := make(chan watchLine), make(chan error, 1)
+	wg.Go(func() {
+		ended <- a.discover(ctx, client, prefix, poll, func(name string) {
+			wg.Go(func() { a.follow(ctx, client, st.URL, name, renewals, lines) })
+		}, func(err error) { a.Notef("%s", output.OneLine(err)) })
+	})
+	for {
 		select {
 		case line := <-lines:
 			if err := a.watchLine(line); err != nil {
 				return err // the reader of stdout has ended
 			}
-			continue
+		case err := <-ended:
+			return err
+		}
+	}
+}
+
+// discover calls follow once for each lock below the prefix, and note with errors that may end. It returns when the
+// context ends, or at an error that lasts. The first listing comes before the first call for the lock that has the
+// name of the prefix: a name or a store that is refused is an error alone, and not a line on stdout as well.
+func (a *access) discover(ctx context.Context, client *lease.Client, prefix string, poll time.Duration, follow func(name string), note func(error)) error {
+	seen := map[string]bool{}
+	once := func(name string) {
+		if name != "" && !seen[name] {
+			seen[name] = true
+			follow(name)
+		}
+	}
+	for tick := time.NewTimer(0); ; tick.Reset(poll) {
+		select {
 		case <-ctx.Done():
 			return nil
 		case <-tick.C:
@@ -100,12 +126,12 @@ func (a *access) watch(ctx context.Context, f *leases.Flags, prefix string, rene
 				if prefix == "" && len(seen) == 0 || store.Permanent(err) {
 					return err
 				}
-				a.Notef("%s", output.OneLine(err))
+				note(err)
 				break
 			}
-			follow(name)
+			once(name)
 		}
-		follow(prefix)
+		once(prefix)
 	}
 }
 

@@ -75,6 +75,11 @@ cacert, cert, key (files), timeout (of a request). Several members:
 etcd://HOST:PORT,HOST:PORT,HOST:PORT/PREFIX`,
 	},
 	{
+		Name: "k8s", Form: "k8s://NAMESPACE/PREFIX", what: "Lease objects of Kubernetes",
+		parameters: `context, kubeconfig (file), timeout (of a request). The credentials are those
+of kubectl, or of the pod's service account`,
+	},
+	{
 		Name: "nats", Form: "nats://HOST:PORT/BUCKET/PREFIX", what: "a bucket of NATS JetStream",
 		parameters: `user (the password is in NATS_PASSWORD; a token in NATS_TOKEN), creds (file),
 tls (true), cacert, cert, key (files), timeout (of a request),

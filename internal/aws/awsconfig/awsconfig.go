@@ -14,7 +14,7 @@ import (
 	"github.com/aws/smithy-go/logging"
 
 	"github.com/holdfast-go/holdfast/internal/aws/transport"
-	"github.com/holdfast-go/holdfast/internal/storeurl"
+	"github.com/holdfast-go/holdfast/internal/drivers/storeurl"
 	"github.com/holdfast-go/holdfast/store"
 )
 

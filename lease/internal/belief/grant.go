@@ -41,6 +41,7 @@ type Special struct {
 	Linger   time.Duration   // for how long it is kept without guards
 	Before   *lockrec.Run    // the run before that
 	Periodic bool            // it is a run of a periodic job
+	TookOver string          // why it could end a grant that was not released
 }
 
 // Grant is one period in which a handle holds its lock. The guards of the handle share it. The trust
@@ -191,7 +192,7 @@ func (g *Grant) Check() time.Duration {
 	problem := g.problem
 	g.mu.Unlock()
 	if risk {
-		g.Emit(event.AtRisk, problem)
+		g.Emit(event.AtRisk, 0, problem)
 	}
 	return left
 }
@@ -209,13 +210,13 @@ func (g *Grant) lose(lost *LostError) {
 	}
 }
 
-// Emit sends an event of the grant.
-func (g *Grant) Emit(kind event.Kind, err error) {
+// Emit sends an event of the grant. took is how long what has happened has taken.
+func (g *Grant) Emit(kind event.Kind, took time.Duration, err error) {
 	if len(g.cell.Space.Events) == 0 {
 		return // it saves the readings of the clocks
 	}
 	e := g.event(kind)
-	e.Token, e.Err = g.token, err
+	e.Token, e.Took, e.Err = g.token, took, err
 	if kind != event.Released {
 		e.Deadline = g.Deadline()
 	}
@@ -339,6 +340,9 @@ func (g *Grant) ID() string {
 	}
 	return g.id // the activity is the grant's own from the beginning
 }
+
+// TakeoverReason returns why the grant could end another; see lease.Guard.TakeoverReason.
+func (g *Grant) TakeoverReason() string { return g.special().TookOver }
 
 // Token returns the fencing token of the grant.
 func (g *Grant) Token() uint64 { return g.token }

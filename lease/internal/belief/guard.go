@@ -12,7 +12,7 @@ type Guard struct {
 	g    *Grant
 	next *Guard // of the same grant
 
-	ctx context.Context // its values are the guard's; with own.cancel it is the guard's own
+	ctx context.Context // that it was taken with: its values are the guard's
 	own *guardState     // nil until the guard has ended, or its context is needed
 
 	wasLastHolder bool // no other handle has held the lock since the guard before
@@ -22,7 +22,8 @@ type Guard struct {
 
 // guardState is what most guards do not have that are only held.
 type guardState struct {
-	cancel context.CancelCauseFunc // nil until the context is needed
+	ctx    context.Context         // its own; nil until it is needed
+	cancel context.CancelCauseFunc // of ctx
 	cause  error                   // why the guard has ended, nil until it has
 }
 
@@ -65,13 +66,14 @@ func (g *Guard) Context() context.Context {
 	g.g.Check()
 	g.g.mu.Lock()
 	defer g.g.mu.Unlock()
-	if own := g.state(); own.cancel == nil {
+	own := g.state()
+	if own.ctx == nil {
 		inner, cancel := context.WithCancelCause(context.WithoutCancel(g.ctx))
-		if g.ctx, own.cancel = (guardContext{inner, g}), cancel; own.cause != nil {
+		if own.ctx, own.cancel = (guardContext{inner, g}), cancel; own.cause != nil {
 			cancel(own.cause)
 		}
 	}
-	return g.ctx
+	return own.ctx
 }
 
 // end ends the guard. The caller holds the mutex of the grant.
@@ -169,11 +171,12 @@ type Work struct {
 // workKey is the key of the innermost work in a context.
 type workKey struct{}
 
-// NewWork returns a context with the values and the end of ctx for a function under the guard.
-func (g *Guard) NewWork(ctx context.Context) *Work {
-	around, _ := ctx.Value(workKey{}).(*Work)
+// NewWork returns a context for a function under the guard. It has the values and the end of the
+// context that the guard was taken with.
+func (g *Guard) NewWork() *Work {
+	around, _ := g.ctx.Value(workKey{}).(*Work)
 	w := &Work{guard: g, around: around}
-	w.Context, w.end = context.WithCancelCause(context.WithValue(ctx, workKey{}, w))
+	w.Context, w.end = context.WithCancelCause(context.WithValue(g.ctx, workKey{}, w))
 	return w
 }
 

@@ -71,7 +71,7 @@ func (g *Grant) finish(ctx context.Context, reason error) error {
 	if s := g.session(); err != nil && s != nil && s.isReleased() {
 		err = nil // the lock is free in any case
 	}
-	g.Emit(event.Released, err)
+	g.Emit(event.Released, 0, err)
 	return err
 }
 

@@ -197,6 +197,7 @@ func (r *renewal) next(ctx context.Context) (send func() *reply, err error) {
 			return nil, err
 		}
 	}
+	g.cell.Chronicle(&rec, g.tries.Rec, nil)
 	value, err := lockrec.Encode(&rec)
 	if err != nil {
 		return nil, err
@@ -308,7 +309,7 @@ func (g *Grant) renewed(version store.Version, rec *lockrec.Record, at time.Dura
 		return g.Cause()
 	}
 	if g.session() == nil { // otherwise only the data of the lock changed
-		g.Emit(event.Renewed, nil)
+		g.Emit(event.Renewed, g.cell.Space.Clock.SinceStart()-at, nil)
 	}
 	g.owner().Renewed()
 	g.Acknowledge(rec)

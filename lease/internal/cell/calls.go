@@ -69,7 +69,7 @@ func (c *Space) carry(ctx context.Context, op *store.Op, next store.Handler) err
 		patience.sent(began)
 	}
 	err := c.Run(ctx, limit, func(ctx context.Context) error { return next(ctx, op) })
-	if op.Kind != store.OpWatch && (err == nil || errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrConflict)) {
+	if op.Kind != store.OpWatch && !isHistory(op) && (err == nil || errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrConflict)) {
 		c.noteTime(time.Since(began))
 	}
 	if patience != nil && (err == nil || ctx.Err() == nil) { // otherwise the caller ended it, and the store may be healthy

@@ -11,10 +11,10 @@ import (
 
 // Change writes what change makes of the state base, and returns the record when it is applied. The
 // holder and others may write between any two steps: then change is called again with the current
-// state. Change ends with the error of change, or when change returns no record. The error matches
+// state. The cause is for the history. Change ends with the error of change, or when change returns no record. The error matches
 // [ErrUnresolved] if Change could not find out whether the last write was applied. After any write of
 // unknown outcome, the outcome of the error is unknown.
-func (c *Cell) Change(ctx context.Context, base *Seen, change func(*Seen) (*lockrec.Record, error)) (_ *lockrec.Record, err error) {
+func (c *Cell) Change(ctx context.Context, base *Seen, cause lockrec.Cause, change func(*Seen) (*lockrec.Record, error)) (_ *lockrec.Record, err error) {
 	doubt := false // a write that was sent may have been applied, and then been replaced
 	defer func() {
 		if doubt {
@@ -35,6 +35,7 @@ func (c *Cell) Change(ctx context.Context, base *Seen, change func(*Seen) (*lock
 			continue
 		}
 		t := c.Over(base)
+		t.Cause = &cause
 		f := t.Write(ctx, rec, c.Space.Clock.SinceStart(), nil)
 		switch {
 		case f.Try.Rec != nil:

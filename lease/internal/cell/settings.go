@@ -17,7 +17,8 @@ type Settings struct {
 	Cache                                     Cache
 	ReclaimOwn, AssumeNew, CheckTokenFloor    bool
 	ManualRenewal, NoPresence                 bool
-	IgnoreStoreClock                          bool
+	IgnoreStoreClock, History                 bool
+	Trace                                     any // lease.Options.Trace
 
 	Traits store.Traits
 	Factor float64 // (1+d)/(1-d), d is Tuning.MaxClockDrift

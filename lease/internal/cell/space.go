@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"iter"
 	mathrand "math/rand/v2"
 	"sync"
 	"sync/atomic"
@@ -40,6 +41,8 @@ type Space struct {
 
 	took atomic.Int64 // see takes
 
+	moves moves // of entries of histories
+
 	mu        sync.Mutex
 	firstSeen Recents[firstSeen] // of holders that may be dead, by the keys of their records
 }
@@ -60,6 +63,10 @@ func NewSpace(life context.Context, st store.Store, set *Settings, events event.
 	s.Unsynced, _ = store.As[store.UnsyncedPutter](s.Store)
 	if presence, ok := store.As[store.Presence](st); ok && !set.NoPresence {
 		s.Presence = boundPresence{presence, s}
+	}
+	if set.History {
+		s.moves.now = map[string]bool{}
+		s.moves.life, s.moves.end = context.WithCancel(Outlive(context.Background()))
 	}
 	s.waker, _ = store.As[store.Waker](st)
 	if set.Cache != nil && set.Traits.ID != "" { // without an id, observations of different stores would be mixed up
@@ -173,4 +180,13 @@ func (c *Space) Ending(ctx context.Context) (context.Context, context.CancelFunc
 		return context.WithTimeout(ctx, c.Set.ReleaseTimeout)
 	}
 	return context.WithTimeout(Outlive(context.WithoutCancel(ctx)), c.Set.ReleaseTimeout)
+}
+
+// Locks yields the names of the locks below a prefix.
+func (c *Space) Locks(ctx context.Context, prefix string) iter.Seq2[string, error] {
+	locks, err := store.Prefix(c.Store, c.Set.KeyPrefix)
+	if err != nil {
+		return func(yield func(string, error) bool) { yield("", err) }
+	}
+	return store.List(ctx, locks, prefix)
 }

@@ -25,6 +25,8 @@ type Tries struct {
 	Sent []Try
 	one  [1]Try // of Sent: most writes are not sent again
 
+	Cause *lockrec.Cause // of all of them, for the history; may be nil
+
 	// within bounds the requests that resolve a write; 0: only the caller's context does.
 	within time.Duration
 
@@ -127,6 +129,7 @@ func (t *Tries) Send(ctx context.Context, rec *lockrec.Record, at time.Duration)
 
 // send is Send, where the resolution ends at a time unless that is zero.
 func (t *Tries) send(ctx context.Context, rec *lockrec.Record, at time.Duration, end time.Time) Finding {
+	move := t.cell.Chronicle(rec, t.Rec, t.Cause)
 	value, err := lockrec.Encode(rec)
 	if err != nil {
 		return t.refusedAll(err)
@@ -139,6 +142,9 @@ func (t *Tries) send(ctx context.Context, rec *lockrec.Record, at time.Duration,
 	if err == nil {
 		now := &Seen{Version: version, Rec: rec, At: t.cell.Space.Clock.Monotonic(), Sent: sent, Age: -1, Durable: true}
 		t.cell.wakeNext(ctx, t.Rec, rec)
+		if move {
+			t.cell.MoveHistory(rec)
+		}
 		return Finding{Resolution: store.ResolutionApplied, Now: now, Try: t.Sent[len(t.Sent)-1], Durable: true}
 	}
 	t.Failed(rec, err)

@@ -23,6 +23,7 @@ const (
 	Lost           Kind = "lost"
 	YieldRequested Kind = "yield requested"
 	Released       Kind = "released"
+	Failed         Kind = "not acquired"
 	Opened         Kind = "session opened"
 	Closed         Kind = "session closed"
 	Revoked        Kind = "session revoked"
@@ -42,6 +43,9 @@ type Event struct {
 	Wait     time.Duration
 	Err      error
 	Dropped  int
+
+	Took         time.Duration
+	StopsWaiting bool
 }
 
 // maxEvents is how many events wait for a busy handler or logger. Half of it is kept for events
@@ -108,7 +112,7 @@ func (l *listener) enqueue(e Event) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	room := maxEvents
-	if e.Kind == Renewed || e.Kind == Waiting || e.Kind == Unresponsive {
+	if e.Kind == Renewed || e.Kind == Waiting || e.Kind == Unresponsive || e.Kind == Failed {
 		room /= 2
 	}
 	if l.closed || len(l.queue) >= room {

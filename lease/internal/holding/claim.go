@@ -36,6 +36,7 @@ func (h *Holder) claim(ctx context.Context, base *cell.Seen, reason string) (*be
 		return nil, nil, err
 	}
 	t := h.Cell.OverGrant(base)
+	t.Cause = &lockrec.Cause{Reason: reason}
 	f := t.Write(ctx, rec, at, func() {
 		rec.Granted = c.Space.Clock.Wall()
 		rec.Renewed = rec.Granted
@@ -174,7 +175,7 @@ func (h *Holder) begin(ctx context.Context, base *cell.Seen, f cell.Finding, m l
 	if h.Under == nil && began >= sent+c.Space.Set.Trust() || h.Under != nil && h.Under.Err() != nil {
 		return late(now)
 	}
-	g := h.believe(ctx, base, now, m, sent, f.Durable)
+	g := h.believe(ctx, base, now, m, sent, f.Durable, reason)
 	guard := h.join(ctx, g)
 	if guard == nil { // the process was stopped here until the trust was over
 		return late(g.Abandon(ctx))
@@ -204,15 +205,15 @@ func (h *Holder) begin(ctx context.Context, base *cell.Seen, f cell.Finding, m l
 		}
 		c.Space.Emit(e)
 	}
-	g.Emit(event.Acquired, nil)
+	g.Emit(event.Acquired, h.took(ctx), nil)
 	g.Acknowledge(now.Rec)
 	return guard, nil, nil
 }
 
 // believe begins the belief in the grant m, which is in the record of the state now, in place of
-// base.
-func (h *Holder) believe(ctx context.Context, base, now *cell.Seen, m lockrec.Member, sent time.Duration, firm bool) *belief.Grant {
-	terms := belief.Terms{Grant: m.Grant, Token: m.Token, Special: belief.Special{Linger: h.Opts.Linger, Periodic: h.Job != nil}}
+// base. The reason is that of a takeover.
+func (h *Holder) believe(ctx context.Context, base, now *cell.Seen, m lockrec.Member, sent time.Duration, firm bool, reason string) *belief.Grant {
+	terms := belief.Terms{Grant: m.Grant, Token: m.Token, Special: belief.Special{Linger: h.Opts.Linger, Periodic: h.Job != nil, TookOver: reason}}
 	if m.Mode == lockrec.ModeShared || m.Mode == lockrec.ModeSlot {
 		terms.Member = &m
 	}
@@ -228,7 +229,7 @@ func (h *Holder) believe(ctx context.Context, base, now *cell.Seen, m lockrec.Me
 // Resume begins the belief in a grant that another process has left to this one, in place of before.
 // The guard is nil if the grant is over already, and open is false if the client is closed.
 func (h *Holder) Resume(ctx context.Context, before, now *cell.Seen, sent time.Duration, firm bool) (g *belief.Grant, guard *belief.Guard, open bool) {
-	g = h.believe(ctx, before, now, lockrec.Member{Grant: now.Rec.Grant, Token: now.Rec.Token}, sent, firm)
+	g = h.believe(ctx, before, now, lockrec.Member{Grant: now.Rec.Grant, Token: now.Rec.Token}, sent, firm, "")
 	if guard = h.join(ctx, g); guard == nil {
 		return g, nil, true
 	}

@@ -89,6 +89,7 @@ func (c *Client) Close(ctx context.Context) error {
 	defer cancel()
 	_ = c.Space.Events.Flush(ctx) // events that no handler took are counted
 	c.Space.Events.Close()
+	c.Space.FinishMoves(ctx)
 	return errors.Join(errs...)
 }
 

@@ -258,6 +258,7 @@ func (h *Holder) forget(entry string) {
 func (h *Holder) amend(ctx context.Context, s *cell.Seen, rec *lockrec.Record, entry, reason string) (*belief.Guard, *cell.Seen, error) {
 	c := h.c
 	t := h.Cell.OverGrant(s)
+	t.Cause = &lockrec.Cause{Reason: cmp.Or(reason, "the session of the holder is over")}
 	f := t.Write(ctx, rec, c.Space.Clock.SinceStart(), nil)
 	switch {
 	case f.Resolution == store.ResolutionApplied:

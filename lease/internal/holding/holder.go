@@ -129,9 +129,11 @@ type Job interface {
 }
 
 // TryAcquire takes the lock if that is possible now.
-func (h *Holder) TryAcquire(ctx context.Context) (*belief.Guard, error) {
+func (h *Holder) TryAcquire(ctx context.Context) (_ *belief.Guard, err error) {
 	ctx, cancel := h.bind(ctx)
 	defer cancel(nil)
+	ctx = h.begins(ctx)
+	defer func() { h.emitFailed(ctx, err, false) }()
 	defer h.use()()
 	h.place.Waits(1)
 	guard, err := h.attempt(ctx, false)
@@ -152,8 +154,11 @@ func (h *Holder) Acquire(ctx context.Context) (_ *belief.Guard, err error) {
 	defer cancel(nil)
 	ctx, stop := h.c.Space.WithStoreTimeout(ctx, h.event(event.Unresponsive))
 	defer stop()
+	ctx = h.begins(ctx)
 	if ctx.Err() != nil {
-		return nil, Cancelled(ctx, h.Name(), h.Ended(ctx, nil))
+		err := Cancelled(ctx, h.Name(), h.Ended(ctx, nil))
+		h.emitFailed(ctx, err, false)
+		return nil, err
 	}
 	if guard, _ := h.joinGrant(ctx); guard != nil {
 		return guard, nil
@@ -167,7 +172,12 @@ func (h *Holder) Acquire(ctx context.Context) (_ *belief.Guard, err error) {
 		h.forgetPacked()
 	}()
 	l, w := h.c.Waiting.Enter(&h.place)
-	defer l.Leave(w)
+	defer func() {
+		if err != nil {
+			h.emitFailed(ctx, err, l.StopsWaiting())
+		}
+		l.Leave(w)
+	}()
 	if h.Opts.Fair || h.Opts.Shared {
 		if guard, err := h.enterFairQueue(ctx, w); guard != nil || err != nil {
 			return guard, err
@@ -206,6 +216,36 @@ func (h *Holder) forgetPacked() {
 	if v := g.Packed(); v != "" {
 		h.Cell.Forget(v)
 	}
+}
+
+// beginsKey is the key of the time in a context when a call began to take a lock.
+type beginsKey struct{}
+
+// begins returns a context for a call that takes the lock, so that its event has the time that it took.
+func (h *Holder) begins(ctx context.Context) context.Context {
+	if len(h.c.Space.Events) == 0 {
+		return ctx
+	}
+	return context.WithValue(ctx, beginsKey{}, h.c.Space.Clock.SinceStart())
+}
+
+// took returns how long the call with this context has taken; zero for a session.
+func (h *Holder) took(ctx context.Context) time.Duration {
+	began, ok := ctx.Value(beginsKey{}).(time.Duration)
+	if !ok || h.own != nil {
+		return 0
+	}
+	return h.c.Space.Clock.SinceStart() - began
+}
+
+// emitFailed sends the event of a call that failed to take the lock.
+func (h *Holder) emitFailed(ctx context.Context, err error, stopsWaiting bool) {
+	if err == nil || len(h.c.Space.Events) == 0 {
+		return
+	}
+	e := h.event(event.Failed)
+	e.Took, e.StopsWaiting, e.Err = h.took(ctx), stopsWaiting, err
+	h.c.Space.Emit(e)
 }
 
 // maxContenders is [cell.MaxRounds] where the lock has several holders, who all write its record.

@@ -28,7 +28,7 @@ func (c *Client) notifySession(ctx context.Context, id, name string) error {
 		return err
 	}
 	waits := false // several goroutines wait: one write names the locks of all of them
-	_, err = of.Change(ctx, base, func(s *cell.Seen) (*lockrec.Record, error) {
+	_, err = of.Change(ctx, base, lockrec.Cause{}, func(s *cell.Seen) (*lockrec.Record, error) {
 		waits = waits || c.Space.IsContended(s.Rec)
 		return lockrec.Notify(s.Rec, name, waits, s.Age), nil
 	})

@@ -62,7 +62,7 @@ func (c *Client) RequestYield(ctx context.Context, of *cell.Cell, base *cell.See
 			return nil, err
 		}
 	}
-	written, err := of.Change(ctx, base, func(s *cell.Seen) (rec *lockrec.Record, err error) {
+	written, err := of.Change(ctx, base, lockrec.Cause{}, func(s *cell.Seen) (rec *lockrec.Record, err error) {
 		if now = nil; s.Rec == nil {
 			return nil, of.Absent()
 		}

@@ -78,7 +78,7 @@ func Attach(ctx context.Context, c *holding.Client, h *holding.Holder, t Ticket)
 		}
 		return nil, &lockrec.TicketError{Ticket: t, Err: fmt.Errorf("lock %q: %w", t.Name, cell.ErrClosed)}
 	}
-	space.Emit(event.Event{Kind: event.Renewed, Name: t.Name, Token: g.Token(), Deadline: g.Deadline()})
+	space.Emit(event.Event{Kind: event.Renewed, Name: t.Name, Token: g.Token(), Deadline: g.Deadline(), Took: space.Clock.SinceStart() - u.at})
 	g.Acknowledge(u.base.Rec)
 	return guard, nil
 }
@@ -101,7 +101,7 @@ func Renew(ctx context.Context, of *cell.Cell, t Ticket, announce func(Ticket) e
 	if space.Clock.SinceStart() >= u.at+space.Set.Trust() {
 		return Ticket{}, u.failed(ctx, u.lost(belief.ErrExpired))
 	}
-	space.Emit(event.Event{Kind: event.Renewed, Name: t.Name, Token: t.Token, Deadline: space.Clock.Wall().Add(space.Set.Trust() - age(&u.t, space.Clock))})
+	space.Emit(event.Event{Kind: event.Renewed, Name: t.Name, Token: t.Token, Deadline: space.Clock.Wall().Add(space.Set.Trust() - age(&u.t, space.Clock)), Took: space.Clock.SinceStart() - u.at})
 	return u.t, nil
 }
 

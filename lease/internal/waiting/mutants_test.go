@@ -16,5 +16,9 @@ func TestMutants(t *testing.T) {
 			"run.since < look.began &&",
 			"run.since != 0 &&",
 			"TestBatchPollProof"},
+		{"a client that waits again does not say so", "queue.go",
+			"	l.Notified = \"\" // the caller has the turn\n",
+			"",
+			"TestWaitThatBeginsWhileTheLastEnds"},
 	})
 }

@@ -108,6 +108,18 @@ func (q *Queues) Enter(p Party) (*Queue, *Waiter) {
 	return l, w
 }
 
+// StopsWaiting reports whether no goroutine but the caller's waits, which is about to leave without
+// the lock. Those that come after it send a waiting event again.
+func (l *Queue) StopsWaiting() bool {
+	l.of.mu.Lock()
+	defer l.of.mu.Unlock()
+	if len(l.waiters) > 1 {
+		return false
+	}
+	l.Notified = "" // the caller has the turn
+	return true
+}
+
 // Leave takes a goroutine out of the queue and gives the turn to the next.
 func (l *Queue) Leave(w *Waiter) {
 	q := l.of

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -77,6 +78,8 @@ func protected(t *testing.T) (address, cert string) {
 func TestEtcdErrors(t *testing.T) {
 	plain := servers.NewEtcd(t)
 	secure, cert := protected(t)
+	var pieces atomic.Int64
+	cut := servers.NewTCPProxy(t, func() string { return secure }, func() (before, after bool) { return pieces.Add(1) <= 2, false })
 	otherCert, _ := servers.Certificate(t)
 	web := httptest.NewServer(http.NotFoundHandler())
 	t.Cleanup(web.Close)
@@ -106,6 +109,7 @@ func TestEtcdErrors(t *testing.T) {
 	}{
 		{"good", plain.Address() + "/app", "", 10, nil, store.Applied, ""},
 		{"good, with TLS and a user", secure + "/app?cacert=" + cert, "app:" + password, 10, nil, store.Applied, ""},
+		{"two connections are cut", cut.Address + "/app?cacert=" + cert, "app:" + password, 10, nil, store.Applied, ""},
 		{"a user without authentication", plain.Address() + "/app", "app:" + password, 10, nil, store.Applied, ""},
 		{"no server", "127.0.0.1:1/app", "", 10, store.ErrUnavailable, store.NotApplied, "connection refused"},
 		{"no answer", silent + "/app?timeout=300ms", "", 10, store.ErrUnavailable, store.Unknown, "no answer within 300ms"},

@@ -19,7 +19,7 @@ import (
 	"github.com/holdfast-go/holdfast/store/storetest"
 )
 
-func TestMain(m *testing.M) { os.Exit(m.Run()) }
+func TestMain(m *testing.M) { os.Exit(new(servers.Set).Main(m)) }
 
 // open opens the registers at a URL.
 func open(t testing.TB, url string) *etcdstore.Store {

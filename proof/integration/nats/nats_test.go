@@ -14,7 +14,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-func TestMain(m *testing.M) { os.Exit(m.Run()) }
+func TestMain(m *testing.M) { os.Exit(new(servers.Set).Main(m)) }
 
 // open opens the registers at a URL.
 func open(t testing.TB, url string) *natsstore.Store {

@@ -98,13 +98,19 @@ func StartAzurite(ctx context.Context, dir string) (*Azurite, error) {
 
 // azuriteDir returns the directory into which npm has installed Azurite.
 func azuriteDir(ctx context.Context) (string, error) {
-	return cached("azurite-"+AzuriteVersion, func(dir string) error {
+	return npmDir(ctx, azuriteFiles, "azurite", "azurite-"+AzuriteVersion, "Azurite "+AzuriteVersion+" from npm (once; 370 MB)")
+}
+
+// npmDir returns a directory of the cache into which npm has installed the packages of a lock file. The file is in a
+// directory of the embedded files.
+func npmDir(ctx context.Context, files embed.FS, from, name, what string) (string, error) {
+	return cached(name, func(dir string) error {
 		npm, err := lookPath("npm")
 		if err != nil {
 			return err
 		}
 		for _, name := range []string{"package.json", "package-lock.json"} {
-			data, err := azuriteFiles.ReadFile("azurite/" + name)
+			data, err := files.ReadFile(from + "/" + name)
 			if err == nil {
 				err = os.WriteFile(filepath.Join(dir, name), data, 0o644)
 			}
@@ -114,7 +120,7 @@ func azuriteDir(ctx context.Context) (string, error) {
 		}
 		cmd := exec.CommandContext(ctx, npm, "ci", "--silent", "--omit=dev", "--ignore-scripts", "--no-audit", "--no-fund")
 		cmd.Dir = dir
-		return runWithProgress(cmd, "fetching Azurite "+AzuriteVersion+" from npm (once; 370 MB)")
+		return runWithProgress(cmd, "fetching "+what)
 	})
 }
 

@@ -74,15 +74,20 @@ func cached(name string, make func(dir string) error) (string, error) {
 func goBinary(ctx context.Context, pkg, version, program string) (string, error) {
 	name := fmt.Sprintf("%s-%s-%s-%s", program, version, runtime.GOOS, runtime.GOARCH)
 	dir, err := cached(name, func(dir string) error {
-		cmd := exec.CommandContext(ctx, "go", "install", "-trimpath", "-ldflags=-s -w", pkg+"@"+version)
-		// Neither the workspace nor the flags of the build that runs the tests (the
-		// race detector, build tags) belong to the server's.
-		cmd.Env = append(os.Environ(), "GOBIN="+dir, "GOWORK=off", "GOFLAGS=", "CGO_ENABLED=0",
-			"GOOS=", "GOARCH=", "GO111MODULE=")
-		cmd.Dir = dir
+		cmd := goCommand(ctx, dir, "install", "-trimpath", "-ldflags=-s -w", pkg+"@"+version)
 		return runWithProgress(cmd, "building "+program+" "+version+" (once; it takes some minutes)")
 	})
 	return filepath.Join(dir, program), err
+}
+
+// goCommand returns a go command for a server. Neither the workspace nor the flags of the build that runs the
+// tests (the race detector, build tags) belong to the server's.
+func goCommand(ctx context.Context, dir string, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, "go", args...)
+	cmd.Env = append(os.Environ(), "GOBIN="+dir, "GOWORK=off", "GOFLAGS=", "CGO_ENABLED=0",
+		"GOOS=", "GOARCH=", "GO111MODULE=")
+	cmd.Dir = dir
+	return cmd
 }
 
 // dynamoDir returns the directory that holds DynamoDBLocal.jar.

@@ -5,11 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/holdfast-go/holdfast/internal/suitetest"
 	"github.com/holdfast-go/holdfast/internal/workerpool"
 )
 
@@ -26,19 +29,28 @@ func NewEtcd(t testing.TB, flags ...string) *Etcd {
 // NewEtcdIn is like NewEtcd, with the data of the server in an empty directory.
 func NewEtcdIn(t testing.TB, dir string, flags ...string) *Etcd {
 	t.Helper()
-	return newEtcd(t, dir, 1, flags...)[0]
+	return newEtcd(t, nil, dir, 1, flags...)[0]
+}
+
+// NewEtcdWithoutSync is like NewEtcdIn, but the server's calls of fsync and fdatasync do nothing. So it does what
+// etcd 3.5 does with --unsafe-no-fsync.
+func NewEtcdWithoutSync(t testing.TB, dir string) *Etcd {
+	t.Helper()
+	strace := suitetest.NeedProgram(t, "strace")
+	// With -D, strace is not the process that Kill kills.
+	return newEtcd(t, []string{strace, "-D", "-f", "-qq", "-o", os.DevNull, "-e", "trace=fsync,fdatasync", "-e", "inject=fsync,fdatasync:retval=0"}, dir, 1)[0]
 }
 
 // NewEtcdCluster starts a cluster of n members without data; see NewEtcd.
 func NewEtcdCluster(t testing.TB, n int, flags ...string) []*Etcd {
 	t.Helper()
-	return newEtcd(t, t.TempDir(), n, flags...)
+	return newEtcd(t, nil, t.TempDir(), n, flags...)
 }
 
-func newEtcd(t testing.TB, dir string, n int, flags ...string) []*Etcd {
+func newEtcd(t testing.TB, under []string, dir string, n int, flags ...string) []*Etcd {
 	t.Helper()
 	return get(t, "etcd", func(ctx context.Context) ([]*Etcd, error) {
-		members, err := StartEtcd(ctx, dir, n, flags...)
+		members, err := startEtcd(ctx, under, dir, n, flags...)
 		for _, m := range members {
 			t.Cleanup(m.Kill)
 		}
@@ -49,6 +61,11 @@ func newEtcd(t testing.TB, dir string, n int, flags ...string) []*Etcd {
 // StartEtcd is like NewEtcdCluster, for programs that are not tests. The data of the members are below dir.
 // The caller must kill all members, also after an error.
 func StartEtcd(ctx context.Context, dir string, n int, flags ...string) ([]*Etcd, error) {
+	return startEtcd(ctx, nil, dir, n, flags...)
+}
+
+// startEtcd starts the members under another program, which starts the command that its arguments end with.
+func startEtcd(ctx context.Context, under []string, dir string, n int, flags ...string) ([]*Etcd, error) {
 	bin, err := lookPath("etcd")
 	if err != nil {
 		return nil, err
@@ -64,12 +81,13 @@ func StartEtcd(ctx context.Context, dir string, n int, flags ...string) ([]*Etcd
 	}
 	for i := range n {
 		members = append(members, &Etcd{newRestartable("etcd", func(address string) (*exec.Cmd, error) {
-			return exec.Command(bin, append([]string{
-				"--name", fmt.Sprint("m", i), "--data-dir", filepath.Join(dir, fmt.Sprint("m", i)),
+			line := slices.Concat(under, []string{
+				bin, "--name", fmt.Sprint("m", i), "--data-dir", filepath.Join(dir, fmt.Sprint("m", i)),
 				"--listen-client-urls", "http://" + address, "--advertise-client-urls", "http://" + address,
 				"--listen-peer-urls", peers[i], "--initial-advertise-peer-urls", peers[i],
 				"--initial-cluster", strings.Join(cluster, ","), "--logger", "zap",
-			}, flags...)...), nil
+			}, flags)
+			return exec.Command(line[0], line[1:]...), nil
 		}, healthy)})
 	}
 	errs := make([]error, n)

@@ -29,6 +29,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"flag"
 	"fmt"
 	"strings"
 	"sync"
@@ -58,9 +59,16 @@ type Set struct {
 	azurite        shared[*Azurite]
 }
 
-// Main runs the tests of a package, and then closes the set. It returns the exit status for os.Exit.
+// Main runs the tests of a package, and then closes the set. It returns the exit status for os.Exit. The tests mostly
+// wait, for servers and for time, so more of them run at once than there are processors: 12, without -parallel.
 func (s *Set) Main(m *testing.M) int {
 	defer s.Close()
+	flag.Parse()
+	given := false
+	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
+	if !given {
+		_ = flag.Set("test.parallel", "12")
+	}
 	return m.Run()
 }
 
@@ -127,7 +135,9 @@ func Prepare(ctx context.Context) error {
 	_, errD := dynamoDir(ctx)
 	_, errA := azuriteDir(ctx)
 	_, errN := goBinary(ctx, natsPackage, natsVersion, "nats-server")
-	return errors.Join(errV, errM, errG, errD, errA, errN)
+	_, errK := kubeAPIServer(ctx)
+	_, errB := browserDir(ctx)
+	return errors.Join(errV, errM, errG, errD, errA, errN, errK, errB)
 }
 
 // shared is a server that is started once.

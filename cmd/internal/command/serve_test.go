@@ -1,0 +1,172 @@
+package command
+
+import (
+	"bufio"
+	"bytes"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// startServe starts serve on a free port, and returns the address of the page. The function stop ends it with TERM.
+func startServe(t *testing.T, p *place, store string, args ...string) (address string, stop func()) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), p.bin, append([]string{"serve", "--listen", "127.0.0.1:0"}, args...)...)
+	cmd.Dir = p.dir
+	cmd.Env = append(os.Environ(), "HOME="+p.dir, "XDG_STATE_HOME="+p.dir, "HOLDFAST_STORE="+store)
+	messages, err := cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	line, err := bufio.NewReader(messages).ReadString('\n')
+	match := regexp.MustCompile(`^holdfast: the page is at (http://127\.0\.0\.1:\d+)/\n$`).FindStringSubmatch(line)
+	if match == nil {
+		_ = cmd.Process.Kill()
+		t.Fatalf("serve says %q, %v", line, err)
+	}
+	return match[1], func() {
+		if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+			t.Error(err)
+		}
+		if err := cmd.Wait(); err != nil {
+			t.Errorf("after TERM: %v", err)
+		}
+	}
+}
+
+// TestServe: the page shows a lock only to those who may see it, and ends with a signal even while a page is open.
+func TestServe(t *testing.T) {
+	t.Parallel()
+	p, store := newPlaceOfFiles(t)
+	p.must(t, store, "lock", "job/a", "--handle", "a.json")
+	const token = "0123456789abcdef0123"
+	for name, text := range map[string]string{"token": token + "\n", "password": "ada:correct horse\n", "sweep.json": `{"dry_run":true,"complete":true,"scanned":7,"removed":2}`, "verify.json": `{"complete":true,"items":9,"missing":1,"problems":[{"kind":"missing","key":{"id":"7"},"attr":"html","error":"no object"}]}`} {
+		if err := os.WriteFile(filepath.Join(p.dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ask := func(url, host, user, password, bearer string) (int, string) {
+		t.Helper()
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Host = host
+		if user != "" {
+			req.SetBasicAuth(user, password)
+		}
+		if bearer != "" {
+			req.Header.Set("Authorization", "Bearer "+bearer)
+		}
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		body, err := io.ReadAll(resp.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return resp.StatusCode, string(body)
+	}
+
+	open, stop := startServe(t, p, store, "--host", "locks.example.org", "--report", "sweep.json", "--report", "verify.json")
+	for host, want := range map[string]int{"": 200, "localhost:7070": 200, "[::1]": 200, "locks.example.org": 200, "evil.example": 421, "127.0.0.1.evil.example": 421} {
+		if status, body := ask(open, host, "", "", ""); status != want || strings.Contains(body, "job/a") != (want == 200) {
+			t.Errorf("host %q: got status %d, want %d: %s", host, status, want, body)
+		}
+	}
+	if status, body := ask(open+"/reports", "", "", "", ""); status != 200 || !strings.Contains(body, "2 of 7 objects would be removed") || !strings.Contains(body, "1 objects are missing") || !strings.Contains(body, "no object") {
+		t.Errorf("the reports: status %d: %s", status, body)
+	}
+	resp, err := http.Get(open + "/events?kind=locks")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	stop()
+
+	secret, stop := startServe(t, p, store, "--token-file", "token", "--password-file", "password")
+	for _, c := range []struct {
+		user, password, bearer string
+		want                   int
+	}{
+		{want: 401}, {bearer: "wrong", want: 401}, {user: "token", password: "wrong", want: 401}, {user: "ada", password: token, want: 401}, {user: "ada", password: "wrong", want: 401},
+		{bearer: token, want: 200}, {user: "token", password: token, want: 200}, {user: "ada", password: "correct horse", want: 200},
+	} {
+		if status, body := ask(secret, "any.example", c.user, c.password, c.bearer); status != c.want || strings.Contains(body, "job/a") != (c.want == 200) {
+			t.Errorf("%+v: got status %d: %s", c, status, body)
+		}
+	}
+	if status, _ := ask(secret+"/healthz", "", "", "", ""); status != 200 {
+		t.Errorf("healthz: status %d", status)
+	}
+	stop()
+}
+
+// TestServeMistakes: each mistake is one line, and no page is served.
+func TestServeMistakes(t *testing.T) {
+	t.Parallel()
+	p, store := newPlaceOfFiles(t)
+	p.must(t, store, "init")
+	for name, text := range map[string]string{"open": "0123456789abcdef0123", "short": "0123", "two": "ada:correct horse\nbob:correct horse", "none": "ada", "large": strings.Repeat("x", 5000), "torn.json": "{"} {
+		mode := os.FileMode(0o600)
+		if name == "open" {
+			mode = 0o644
+		}
+		if err := os.WriteFile(filepath.Join(p.dir, name), []byte(text), mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := syscall.Mkfifo(filepath.Join(p.dir, "pipe"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	for _, c := range []struct {
+		args string
+		want int
+		says string
+	}{
+		{"--listen " + listener.Addr().String(), 1, "address already in use"},
+		{"--listen 0.0.0.0:0", 64, "give --token-file or --password-file"},
+		{"--listen [::]:0", 64, "give --token-file or --password-file"},
+		{"--listen :0", 64, "give --token-file or --password-file"},
+		{"--listen localhost.evil.example:0", 64, "give --token-file or --password-file"},
+		{"--listen banana", 64, "an address and a port"},
+		{"--listen 127.0.0.1:http", 64, "an address and a port"},
+		{"--requests-per-minute 0", 64, "from 1 to 60000"},
+		{"--max-clock-drift -1", 64, "clock"},
+		{"--token-file open", 78, "chmod 600"},
+		{"--password-file open", 78, "chmod 600"},
+		{"--token-file short", 78, "at least 16 characters"},
+		{"--token-file large", 78, "larger than"},
+		{"--token-file pipe", 78, "not an ordinary file"},
+		{"--token-file absent", 78, "no such file"},
+		{"--password-file two", 78, "one line"},
+		{"--password-file none", 78, "one line"},
+		{"--log s3//bucket/log", 64, "lacks a colon"},
+		{"jobs//x", 64, "empty"},
+	} {
+		out, message, status := p.run(t, store, append([]string{"serve"}, strings.Fields(c.args)...)...)
+		if status != c.want || !strings.Contains(message, c.says) || bytes.Count([]byte(message), []byte("\n")) != 1 || out != "" {
+			t.Errorf("serve %s: got status %d, want %d, and %q: %s%s", c.args, status, c.want, c.says, out, message)
+		}
+	}
+	if _, message, status := p.run(t, store, "serve", ""); status != 64 || !strings.Contains(message, "PREFIX is empty") {
+		t.Errorf("an empty prefix: status %d: %s", status, message)
+	}
+}

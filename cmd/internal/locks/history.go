@@ -1,0 +1,192 @@
+package locks
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-go/holdfast/cmd/internal/cmdline"
+	"github.com/holdfast-go/holdfast/cmd/internal/exit"
+	"github.com/holdfast-go/holdfast/cmd/internal/leases"
+	"github.com/holdfast-go/holdfast/cmd/internal/printable"
+	"github.com/holdfast-go/holdfast/internal/workerpool"
+	"github.com/holdfast-go/holdfast/lease"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// historyView is what history prints with --json for each entry. Its fields are stable.
+type historyView struct {
+	Name    string     `json:"name"`
+	Seq     uint64     `json:"seq"`
+	Time    *time.Time `json:"time"` // by the clock of the client that wrote the entry
+	Kind    string     `json:"kind"`
+	Token   uint64     `json:"token,omitempty"`
+	Holder  string     `json:"holder,omitempty"`
+	By      string     `json:"by,omitempty"`
+	Reason  string     `json:"reason,omitempty"`
+	Slot    int        `json:"slot,omitempty"`
+	Missing uint64     `json:"missing,omitempty"`
+	Store   string     `json:"store"`
+}
+
+func viewOfEntry(name string, e lease.HistoryEntry, url string) historyView {
+	v := historyView{Name: name, Seq: e.Seq, Kind: strings.ReplaceAll(string(e.Kind), " ", "_"), Token: e.Token, Holder: e.Holder, By: e.By, Reason: e.Reason, Slot: e.Slot, Missing: e.Missing, Store: url}
+	if !e.Time.IsZero() {
+		v.Time = &e.Time
+	}
+	return v
+}
+
+func (a *access) historyCommand() *cobra.Command {
+	since := ""
+	cmd := &cobra.Command{
+		Use:     "history [NAME]",
+		Short:   "Print what happened to a lock, or to all locks",
+		GroupID: cmdline.GroupLocks,
+		Long: `Print what happened to a lock, or to all locks: which holders took and released it, takeovers and
+breaks with their reasons, and requests to yield. If entries are missing, a line says how many.
+
+The programs that take a lock keep its history if HOLDFAST_HISTORY is 1 for them, or with
+--history. The history has the newest entries, about 60 KiB for each lock. The times are from the
+clocks of the holders.`,
+		Example: `  holdfast history nightly
+  holdfast history --since 24h
+  holdfast history --since "2026-11-24 02:00" --json | jq '.[] | select(.kind == "taken_over")'`,
+		ValidArgsFunction: cmdline.CompleteFirst(a.CompleteLocks()),
+		Args:              cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			from, err := sinceTime(since, time.Now())
+			if err != nil {
+				return err
+			}
+			return a.listHistory(cmd.Context(), args, from)
+		},
+	}
+	cmd.Flags().StringVar(&since, "since", "", "print only entries from this time on: a duration such as 24h, or a time such as \"2026-11-24 02:00\" or 2026-11-24T02:00:00Z")
+	return cmd
+}
+
+// sinceTime reads the value of --since: a time, or how long ago it was.
+func sinceTime(text string, now time.Time) (time.Time, error) {
+	if text == "" {
+		return time.Time{}, nil
+	}
+	if ago, err := time.ParseDuration(text); err == nil && ago >= 0 {
+		return now.Add(-ago), nil
+	}
+	for _, layout := range []string{time.RFC3339, "2006-01-02 15:04:05", "2006-01-02 15:04", time.DateOnly} {
+		if at, err := time.ParseInLocation(layout, text, time.Local); err == nil {
+			return at, nil
+		}
+	}
+	return time.Time{}, exit.Usagef("--since must be a duration such as 24h, or a time such as \"2026-11-24 02:00\", not %q", text)
+}
+
+func (a *access) listHistory(ctx context.Context, names []string, from time.Time) error {
+	for _, name := range names {
+		if err := leases.CheckLockName(name); err != nil {
+			return err
+		}
+	}
+	client, st, err := a.Client(ctx, a.StoreURL, &leases.Flags{})
+	if err != nil {
+		return err
+	}
+	defer st.Close()
+	all := len(names) == 0
+	if all {
+		for name, err := range client.List(ctx, "") {
+			if err != nil {
+				return err
+			}
+			names = append(names, name)
+		}
+	}
+	var (
+		mu    sync.Mutex
+		views = []historyView{}
+		errs  []error
+	)
+	workerpool.Each(len(names), leases.InParallel, func(i int) {
+		entries, err := client.History(ctx, names[i])
+		mu.Lock()
+		defer mu.Unlock()
+		if err != nil && !(all && errors.Is(err, store.ErrNotFound)) { // removed after it was listed
+			errs = append(errs, err)
+		}
+		for _, e := range entries {
+			if from.IsZero() || !e.Time.Before(from) {
+				views = append(views, viewOfEntry(names[i], e, st.URL))
+			}
+		}
+	})
+	err = errors.Join(errs...)
+	// The entries of one lock stay in their order: its clients have different clocks.
+	slices.SortStableFunc(views, func(a, b historyView) int {
+		if a.Name == b.Name || a.Time == nil || b.Time == nil {
+			return 0
+		}
+		return cmp.Or(a.Time.Compare(*b.Time), cmp.Compare(a.Name, b.Name))
+	})
+	if a.JSON {
+		if len(views) == 0 && err != nil {
+			return err
+		}
+		return errors.Join(a.PrintJSON(views), err)
+	}
+	if len(views) == 0 && err == nil {
+		a.Notef("no history on %s: programs keep one with --history, or if HOLDFAST_HISTORY is 1", st.URL)
+		return nil
+	}
+	return errors.Join(a.printHistory(views, all), err)
+}
+
+func (a *access) printHistory(views []historyView, names bool) error {
+	w := tabwriter.NewWriter(a.Stdout, 0, 8, 2, ' ', 0)
+	name := func(text string) string {
+		if !names {
+			return ""
+		}
+		return printable.Line(text) + "\t"
+	}
+	for _, v := range views {
+		if v.Missing > 0 {
+			fmt.Fprintf(w, "\t%s(%d missing)\n", name(v.Name), v.Missing)
+		}
+		if v.Time == nil {
+			continue
+		}
+		token := ""
+		if v.Token > 0 {
+			token = fmt.Sprint(v.Token)
+		}
+		fmt.Fprintf(w, "%s\t%s%s\t%s\t%s\n", v.Time.Local().Format(time.DateTime), name(v.Name), printable.Line(strings.ReplaceAll(v.Kind, "_", " ")), token, printable.Line(v.who()))
+	}
+	return w.Flush()
+}
+
+// who names the clients of an entry, and the reason.
+func (v *historyView) who() string {
+	text := v.Holder
+	if v.Slot > 0 {
+		text = strings.TrimSpace(fmt.Sprintf("%s (slot %d)", text, v.Slot))
+		if v.Kind == "resized" {
+			text = fmt.Sprintf("%d slots", v.Slot)
+		}
+	}
+	if v.By != "" {
+		text = strings.TrimSpace(text + " by " + v.By)
+	}
+	if v.Reason != "" {
+		text = strings.TrimPrefix(text+": "+v.Reason, ": ")
+	}
+	return text
+}

@@ -1,0 +1,103 @@
+package locks
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/holdfast-go/holdfast/cmd/internal/leases"
+	"github.com/holdfast-go/holdfast/internal/workerpool"
+	"github.com/holdfast-go/holdfast/lease"
+	"github.com/holdfast-go/holdfast/observe/picture"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// eventsOf returns the events of a history, the oldest entry first. In a history, a takeover is an entry about the old
+// grant, before the entry of the new grant.
+func eventsOf(lock string, entries []lease.HistoryEntry) (events []picture.Event) {
+	var over *picture.Event // the takeover whose new grant follows
+	lost := func() {
+		if over != nil { // a reader took the lock over
+			over.Kind = picture.Lost
+			events, over = append(events, *over), nil
+		}
+	}
+	for _, e := range entries {
+		event := picture.Event{Time: e.Time, Lock: lock, Token: e.Token, Holder: e.Holder, By: e.By, Reason: e.Reason}
+		event.Grant = fmt.Sprint(e.Token, " ", e.Slot, " ", e.Holder) // readers can have one token
+		if e.Missing > 0 || e.Kind == lease.HistoryUnrecorded {
+			events = append(events, picture.Event{Time: e.Time, Lock: lock, Kind: picture.Missing, Count: e.Missing})
+		}
+		switch e.Kind {
+		case lease.HistoryGranted:
+			event.Kind = picture.Granted
+			if over != nil {
+				event.Kind, event.Reason, over = picture.TakenOver, over.Reason, nil
+			}
+		case lease.HistoryTakenOver:
+			lost()
+			over = &event
+			continue
+		case lease.HistoryEntered:
+			event.Kind = picture.Entered
+		case lease.HistoryReleased, lease.HistoryLeft:
+			event.Kind = picture.Released
+		case lease.HistoryLost:
+			event.Kind = picture.Lost
+		case lease.HistoryBroken:
+			event.Kind = picture.Broken
+		case lease.HistoryYieldRequested:
+			event.Kind = picture.Asked
+		default:
+			continue // a picture does not show it
+		}
+		lost()
+		events = append(events, event)
+	}
+	lost()
+	return events
+}
+
+// past adds the histories of the locks below a prefix.
+func past(ctx context.Context, client *lease.Client, prefix string, c *canvas) error {
+	var mu sync.Mutex
+	pool := workerpool.New(ctx, leases.InParallel, 0)
+	for name, err := range client.List(ctx, prefix) {
+		if err != nil {
+			return err
+		}
+		if !pool.WaitRoom(0) {
+			break
+		}
+		pool.Go(0, func(ctx context.Context) error {
+			entries, err := client.History(ctx, name)
+			if errors.Is(err, store.ErrNotFound) {
+				return nil // removed after it was listed
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			c.add(seen{name, eventsOf(name, entries), err})
+			return ctx.Err()
+		})
+	}
+	return pool.Wait()
+}
+
+// explain finds out from the history of a lock, if there is one, whether a change of hands was a takeover.
+func explain(ctx context.Context, client *lease.Client, events []picture.Event) {
+	for i, e := range events {
+		if e.Kind != picture.Changed {
+			continue
+		}
+		entries, err := client.History(ctx, e.Lock)
+		if err != nil {
+			continue // the picture says that the lock changed hands
+		}
+		for _, kept := range eventsOf(e.Lock, entries) {
+			if kept.Token == e.Token && (kept.Kind == picture.Granted || kept.Kind == picture.TakenOver) {
+				events[i].Kind, events[i].Reason = kept.Kind, kept.Reason
+			}
+		}
+	}
+}

@@ -1,0 +1,189 @@
+// Package webpage is the server of the command serve. Only the program with all libraries has it.
+package webpage
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/subtle"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	"golang.org/x/net/netutil"
+
+	"github.com/holdfast-go/holdfast/cmd/internal/cmdline"
+	"github.com/holdfast-go/holdfast/cmd/internal/doctor"
+	"github.com/holdfast-go/holdfast/cmd/internal/exit"
+	"github.com/holdfast-go/holdfast/cmd/internal/serving"
+	"github.com/holdfast-go/holdfast/object"
+	"github.com/holdfast-go/holdfast/observe/dashboard"
+)
+
+const (
+	maxConnections = 512
+	requestTimeout = 10 * time.Second // to send a request
+	replyTimeout   = 30 * time.Second // to receive a reply; each event of an open page has its own
+	idleTimeout    = time.Minute
+	closeTimeout   = 2 * time.Second
+	maxHeader      = 16 << 10
+)
+
+// Serve serves the page until the context ends.
+func Serve(ctx context.Context, in *cmdline.Invocation, o *serving.Options) error {
+	st, err := in.OpenURL(ctx, in.StoreURL)
+	if err != nil {
+		return err
+	}
+	defer st.Close()
+	options := &dashboard.Options{Prefix: o.Prefix, MaxClockDrift: o.Drift, RequestsPerMinute: o.Rate, StoreURL: st.Again}
+	for _, given := range o.Logs {
+		l, done, err := openLog(ctx, in, given)
+		if err != nil {
+			return err
+		}
+		defer done()
+		options.Logs = append(options.Logs, l)
+	}
+	for _, path := range o.Reports {
+		options.Panels = append(options.Panels, reportPanel(path))
+	}
+	if o.Doctor {
+		options.Doctor = func(ctx context.Context) (string, error) { return examine(ctx, in) }
+	}
+	page, err := dashboard.New(st.Store, options)
+	if err != nil {
+		return err
+	}
+	defer page.Close()
+
+	listener, err := net.Listen("tcp", o.Listen)
+	if err != nil {
+		return exit.With(exit.Failed, fmt.Errorf("--listen: %w", reason(err, o.Listen)))
+	}
+	server := &http.Server{
+		Handler: guard(page, o), ReadHeaderTimeout: requestTimeout, ReadTimeout: requestTimeout, WriteTimeout: replyTimeout, IdleTimeout: idleTimeout,
+		MaxHeaderBytes: maxHeader, ErrorLog: log.New(io.Discard, "", 0),
+	}
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(netutil.LimitListener(listener, maxConnections)) }()
+	in.Notef("the page is at http://%s/", listener.Addr())
+	select {
+	case err = <-served:
+		return err
+	case <-ctx.Done():
+	}
+	_ = page.Close() // ends the open pages
+	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
+	defer cancel()
+	if server.Shutdown(closing) != nil {
+		_ = server.Close()
+	}
+	<-served
+	return nil
+}
+
+// reason says what is wrong with an address, in few words.
+func reason(err error, address string) error {
+	var op *net.OpError
+	if errors.As(err, &op) {
+		return fmt.Errorf("%s: %w", address, op.Err)
+	}
+	return err
+}
+
+// guard refuses requests without the token or the password. Without them, it refuses requests with a foreign
+// name of the server: otherwise a page of another site could make its name mean this machine, and read the locks.
+func guard(page http.Handler, o *serving.Options) http.Handler {
+	equal := func(a, b string) bool {
+		x, y := sha256.Sum256([]byte(a)), sha256.Sum256([]byte(b))
+		return subtle.ConstantTimeCompare(x[:], y[:]) == 1
+	}
+	allowed := func(r *http.Request) bool {
+		user, password, _ := r.BasicAuth()
+		token, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+		byToken := o.Token != "" && (equal(token, o.Token) || user == "token" && equal(password, o.Token))
+		byPassword := o.User != "" && equal(user, o.User) && equal(password, o.Password)
+		return byToken || byPassword
+	}
+	own := func(name string) bool {
+		host, _, err := net.SplitHostPort(name)
+		if err != nil {
+			host = strings.Trim(name, "[]")
+		}
+		if serving.IsLoopback(host) {
+			return true
+		}
+		for _, other := range o.Hosts {
+			if strings.EqualFold(host, other) {
+				return true
+			}
+		}
+		return false
+	}
+	secret := o.Token != "" || o.User != ""
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.URL.Path == "/healthz":
+		case secret && !allowed(r):
+			w.Header().Set("WWW-Authenticate", `Basic realm="holdfast", charset="UTF-8"`)
+			w.Header().Set("Cache-Control", "no-store")
+			http.Error(w, "this page needs a password or a token", http.StatusUnauthorized)
+			return
+		case !secret && !own(r.Host):
+			http.Error(w, "this server has another name: name it with --host", http.StatusMisdirectedRequest)
+			return
+		}
+		page.ServeHTTP(w, r)
+	})
+}
+
+// openLog opens a commit log of the form URL#KEY.
+func openLog(ctx context.Context, in *cmdline.Invocation, given string) (l dashboard.Log, done func(), err error) {
+	raw, key, _ := strings.Cut(given, "#")
+	at, err := in.ParseObject(raw, false)
+	if err != nil {
+		return l, nil, err
+	}
+	at.Key = strings.TrimSuffix(at.Key, "/")
+	if err := at.Object(); err != nil {
+		return l, nil, err
+	}
+	b, err := at.Open(ctx, &in.Access)
+	if err != nil {
+		return l, nil, err
+	}
+	l.Name = strings.TrimSuffix(b.URL, "/") + "/" + at.Key
+	if l.Log, err = object.OpenLog(b.Client, at.Key, nil); err != nil {
+		b.Close()
+		return l, nil, err
+	}
+	if key != "" {
+		l.Followers = []string{key}
+	}
+	return l, func() { b.Close() }, nil
+}
+
+// examine does what doctor does.
+func examine(ctx context.Context, in *cmdline.Invocation) (string, error) {
+	u, err := in.ParseStore(in.StoreURL)
+	if err != nil {
+		return "", err
+	}
+	target, leave, err := in.DoctorTarget(ctx, u)
+	if err != nil {
+		return "", err
+	}
+	defer leave()
+	report, err := doctor.Run(ctx, target, nil)
+	if err != nil {
+		return "", err
+	}
+	var text strings.Builder
+	err = report.WriteText(&text)
+	return text.String(), err
+}

@@ -1,0 +1,9 @@
+module github.com/holdfast-go/holdfast/kubernetes
+
+go 1.25.0
+
+require (
+	github.com/holdfast-go/holdfast v0.1.0
+	github.com/holdfast-go/holdfast/internal/drivers v0.1.0
+	go.yaml.in/yaml/v3 v3.0.4
+)

@@ -1,0 +1,361 @@
+package kubestore
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+const (
+	// serviceAccount is where Kubernetes puts the credentials of a pod.
+	serviceAccount = "/var/run/secrets/kubernetes.io/serviceaccount"
+
+	// fileAge is how long a token from a file is used before the file is read again. Kubernetes renews such a
+	// file long before its token ends.
+	fileAge = time.Minute
+
+	// maxCredentials is how long a program of a kubeconfig may take to print a token.
+	maxCredentials = 30 * time.Second
+)
+
+// Cluster contains the address of an API server and the credentials for it.
+type Cluster struct {
+	server string // https://HOST:PORT
+	client *http.Client
+	query  string // the part of the URL of a store that chooses this cluster
+	fetch  func(ctx context.Context) (token string, until time.Time, err error)
+
+	mu     sync.Mutex
+	cached string
+	until  time.Time
+}
+
+// newCluster returns a cluster whose server has a certificate that one of the authorities signed. Nil means the
+// authorities of the system.
+func newCluster(server string, authorities []byte, config *tls.Config) (*Cluster, error) {
+	u, err := url.Parse(strings.TrimRight(server, "/"))
+	if err != nil || u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" {
+		return nil, errors.New("the address of the server is not of the form https://HOST:PORT")
+	}
+	config.MinVersion = tls.VersionTLS12
+	if authorities != nil {
+		config.RootCAs = x509.NewCertPool()
+		if !config.RootCAs.AppendCertsFromPEM(authorities) {
+			return nil, errors.New("the certificate authority of the server contains no certificate")
+		}
+	}
+	transport := &http.Transport{
+		Proxy:               http.ProxyFromEnvironment,
+		DialContext:         (&net.Dialer{Timeout: 5 * time.Second}).DialContext,
+		TLSClientConfig:     config,
+		TLSHandshakeTimeout: 5 * time.Second,
+		IdleConnTimeout:     time.Minute,
+		ForceAttemptHTTP2:   true,
+		// A connection that is dead without a notice must not delay all later requests.
+		HTTP2: &http.HTTP2Config{SendPingTimeout: 5 * time.Second, PingTimeout: 5 * time.Second},
+	}
+	return &Cluster{server: u.String(), client: &http.Client{
+		Transport: transport,
+		// A redirect would send the token to another server.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}}, nil
+}
+
+// InCluster returns the cluster of the pod in which the program runs, with the pod's service account.
+func InCluster() (*Cluster, error) {
+	host, port := os.Getenv("KUBERNETES_SERVICE_HOST"), os.Getenv("KUBERNETES_SERVICE_PORT")
+	if host == "" || port == "" {
+		return nil, fmt.Errorf("%w: the program does not run in a pod of Kubernetes, and there is no kubeconfig: set KUBECONFIG", store.ErrMisconfigured)
+	}
+	authorities, err := os.ReadFile(filepath.Join(serviceAccount, "ca.crt"))
+	if err != nil {
+		return nil, fmt.Errorf("%w: the certificate authority of the cluster: %w", store.ErrMisconfigured, err)
+	}
+	c, err := newCluster("https://"+net.JoinHostPort(host, port), authorities, &tls.Config{})
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", store.ErrMisconfigured, err)
+	}
+	c.fetch = fileToken(filepath.Join(serviceAccount, "token"))
+	return c, nil
+}
+
+// token returns the token for a request, or "" if the cluster needs none.
+func (c *Cluster) token(ctx context.Context) (string, error) {
+	if c.fetch == nil {
+		return "", nil
+	}
+	c.mu.Lock()
+	token, until := c.cached, c.until
+	c.mu.Unlock()
+	if token != "" && time.Now().Before(until) {
+		return token, nil
+	}
+	token, until, err := c.fetch(ctx)
+	if err != nil {
+		return "", fmt.Errorf("%w: the token for Kubernetes: %w", store.ErrCredentials, err)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.cached, c.until = token, until
+	return token, nil
+}
+
+// secrets returns what no message may contain.
+func (c *Cluster) secrets() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return []string{c.cached}
+}
+
+func fileToken(file string) func(context.Context) (string, time.Time, error) {
+	return func(context.Context) (string, time.Time, error) {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return "", time.Time{}, err
+		}
+		if text = bytes.TrimSpace(text); len(text) == 0 {
+			return "", time.Time{}, errors.New("the file of the token is empty")
+		}
+		return string(text), time.Now().Add(fileAge), nil
+	}
+}
+
+// kubeconfig is the part of a kubeconfig that the store reads.
+type kubeconfig struct {
+	CurrentContext string `yaml:"current-context"`
+	Contexts       []entry
+	Clusters       []entry
+	Users          []entry
+}
+
+// entry is an entry of one of the three lists.
+type entry struct {
+	Name    string
+	Context struct{ Cluster, User string }
+	Cluster struct {
+		Server        string
+		Authority     string `yaml:"certificate-authority"`
+		AuthorityData string `yaml:"certificate-authority-data"`
+		ServerName    string `yaml:"tls-server-name"`
+		Insecure      bool   `yaml:"insecure-skip-tls-verify"`
+		ProxyURL      string `yaml:"proxy-url"`
+	}
+	User struct {
+		Token       string
+		TokenFile   string `yaml:"tokenFile"`
+		Certificate string `yaml:"client-certificate"`
+		CertData    string `yaml:"client-certificate-data"`
+		Key         string `yaml:"client-key"`
+		KeyData     string `yaml:"client-key-data"`
+		Exec        *execPlugin
+		As          string
+		Username    string
+		Provider    any `yaml:"auth-provider"`
+	}
+}
+
+// execPlugin is a program that prints a token.
+type execPlugin struct {
+	APIVersion string `yaml:"apiVersion"`
+	Command    string
+	Args       []string
+	Env        []struct{ Name, Value string }
+}
+
+// find returns the entry with a name, or the zero value.
+func find(entries []entry, name string) entry {
+	i := slices.IndexFunc(entries, func(e entry) bool { return e.Name == name })
+	if i < 0 {
+		return entry{}
+	}
+	return entries[i]
+}
+
+// readKubeconfig merges files as kubectl does: of two entries with one name, the first one counts.
+func readKubeconfig(files []string) (all kubeconfig, err error) {
+	found := false
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if errors.Is(err, os.ErrNotExist) && len(files) > 1 {
+			continue
+		}
+		if err != nil {
+			return all, withoutPath(err)
+		}
+		found = true
+		var one kubeconfig
+		if err := yaml.Unmarshal(text, &one); err != nil {
+			return all, errors.New("it is not readable YAML") // the error could repeat a secret
+		}
+		// Paths are relative to the file.
+		absolute := func(path *string) {
+			if *path != "" && !filepath.IsAbs(*path) {
+				*path = filepath.Join(filepath.Dir(file), *path)
+			}
+		}
+		for i := range one.Clusters {
+			absolute(&one.Clusters[i].Cluster.Authority)
+		}
+		for i := range one.Users {
+			u := &one.Users[i].User
+			absolute(&u.TokenFile)
+			absolute(&u.Certificate)
+			absolute(&u.Key)
+			if u.Exec != nil && strings.ContainsRune(u.Exec.Command, filepath.Separator) {
+				absolute(&u.Exec.Command)
+			}
+		}
+		all.CurrentContext = cmp.Or(all.CurrentContext, one.CurrentContext)
+		all.Contexts = append(all.Contexts, one.Contexts...)
+		all.Clusters = append(all.Clusters, one.Clusters...)
+		all.Users = append(all.Users, one.Users...)
+	}
+	if !found {
+		return all, errors.New("none of the files of KUBECONFIG exists")
+	}
+	return all, nil
+}
+
+// withoutPath returns the cause of an error of a file. The path could be a secret at the wrong place.
+func withoutPath(err error) error {
+	if at := (*fs.PathError)(nil); errors.As(err, &at) {
+		return at.Err
+	}
+	return err
+}
+
+// FromKubeconfig returns the cluster of a context of kubeconfig files. An empty name means the current context.
+// Of a user, it supports the token, the token file, the client certificate, and the exec program that prints a
+// token.
+func FromKubeconfig(files []string, contextName string) (*Cluster, error) {
+	c, err := fromKubeconfig(files, contextName)
+	if err != nil {
+		return nil, fmt.Errorf("%w: the kubeconfig: %w", store.ErrMisconfigured, err)
+	}
+	return c, nil
+}
+
+func fromKubeconfig(files []string, contextName string) (*Cluster, error) {
+	all, err := readKubeconfig(files)
+	if err != nil {
+		return nil, err
+	}
+	chosen := find(all.Contexts, cmp.Or(contextName, all.CurrentContext))
+	if chosen.Name == "" {
+		return nil, errors.New("it has no such context; see kubectl config get-contexts")
+	}
+	cluster, user := find(all.Clusters, chosen.Context.Cluster).Cluster, find(all.Users, chosen.Context.User).User
+	switch {
+	case cluster.Server == "":
+		return nil, errors.New("the cluster of the context has no server")
+	case cluster.Insecure || cluster.ProxyURL != "":
+		return nil, errors.New("insecure-skip-tls-verify and proxy-url are not supported: name the certificate authority, or set HTTPS_PROXY")
+	case user.Provider != nil || user.Username != "" || user.As != "":
+		return nil, errors.New("auth-provider, username and as are not supported: only token, tokenFile, client-certificate and exec are")
+	}
+	config := &tls.Config{ServerName: cluster.ServerName}
+	if user.Certificate != "" || user.CertData != "" {
+		cert, err := content(user.CertData, user.Certificate)
+		if err != nil {
+			return nil, fmt.Errorf("the client's certificate: %w", err)
+		}
+		key, err := content(user.KeyData, user.Key)
+		if err != nil {
+			return nil, fmt.Errorf("the key of the client's certificate: %w", err)
+		}
+		pair, err := tls.X509KeyPair(cert, key)
+		if err != nil {
+			return nil, fmt.Errorf("the client's certificate: %w", err)
+		}
+		config.Certificates = []tls.Certificate{pair}
+	}
+	var authorities []byte
+	if cluster.Authority != "" || cluster.AuthorityData != "" {
+		if authorities, err = content(cluster.AuthorityData, cluster.Authority); err != nil {
+			return nil, fmt.Errorf("the certificate authority: %w", err)
+		}
+	}
+	c, err := newCluster(cluster.Server, authorities, config)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case user.Token != "":
+		c.cached, c.until = user.Token, time.Now().AddDate(100, 0, 0)
+		c.fetch = func(context.Context) (string, time.Time, error) { return user.Token, c.until, nil }
+	case user.TokenFile != "":
+		c.fetch = fileToken(user.TokenFile)
+	case user.Exec != nil:
+		c.fetch = user.Exec.token
+	}
+	return c, nil
+}
+
+// content returns data in Base64, or what a file contains.
+func content(data, file string) ([]byte, error) {
+	if data == "" {
+		text, err := os.ReadFile(file)
+		return text, withoutPath(err)
+	}
+	text, err := base64.StdEncoding.DecodeString(data)
+	if err != nil {
+		return nil, errors.New("it is not Base64")
+	}
+	return text, nil
+}
+
+// token runs the program. The format is that of client.authentication.k8s.io.
+func (p *execPlugin) token(ctx context.Context) (string, time.Time, error) {
+	ctx, cancel := context.WithTimeout(ctx, maxCredentials)
+	defer cancel()
+	input, err := json.Marshal(map[string]any{"apiVersion": p.APIVersion, "kind": "ExecCredential", "spec": map[string]any{"interactive": false}})
+	if err != nil {
+		return "", time.Time{}, err
+	}
+	run := exec.CommandContext(ctx, p.Command, p.Args...)
+	run.WaitDelay = time.Second
+	run.Env = append(os.Environ(), "KUBERNETES_EXEC_INFO="+string(input))
+	for _, v := range p.Env {
+		run.Env = append(run.Env, v.Name+"="+v.Value)
+	}
+	// What the program prints can contain a secret, so it never becomes a part of an error.
+	out, err := run.Output()
+	if err != nil {
+		return "", time.Time{}, fmt.Errorf("the program %s of the kubeconfig: %w", filepath.Base(p.Command), err)
+	}
+	var printed struct {
+		Status struct {
+			Token      string    `json:"token"`
+			Expiration time.Time `json:"expirationTimestamp"`
+		} `json:"status"`
+	}
+	if err := json.Unmarshal(out, &printed); err != nil || printed.Status.Token == "" {
+		return "", time.Time{}, fmt.Errorf("the program %s of the kubeconfig printed no token", filepath.Base(p.Command))
+	}
+	if printed.Status.Expiration.IsZero() {
+		return printed.Status.Token, time.Now().Add(fileAge), nil
+	}
+	// A token is not used in the last seconds before its end.
+	return printed.Status.Token, printed.Status.Expiration.Add(-10 * time.Second), nil
+}

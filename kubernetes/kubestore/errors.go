@@ -1,0 +1,190 @@
+package kubestore
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/drivers/secrettext"
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/engine"
+)
+
+// maxText bounds the text of an error that a server sent, in bytes.
+const maxText = 500
+
+// send sends one request, within the time for it. It reads the answer into the variable answer, unless that is
+// nil. The answer may have at most limit bytes.
+func (d *driver) send(ctx context.Context, method, path string, query url.Values, body, answer any, limit int64) error {
+	// A program that prints the token can take longer than a request.
+	token, err := d.cluster.token(ctx)
+	if ctx.Err() == nil && err != nil {
+		return store.MarkNotApplied(err)
+	}
+	share := engine.Share(ctx, d.o.Timeout)
+	within, cancel := context.WithTimeout(ctx, share)
+	defer cancel()
+	err = func() error {
+		resp, err := d.request(within, token, method, path, query, body)
+		if err != nil {
+			return err
+		}
+		defer resp.Body.Close()
+		if err := d.refused(resp); err != nil {
+			return err
+		}
+		text, err := io.ReadAll(io.LimitReader(resp.Body, limit+1))
+		switch {
+		case err != nil:
+			return err
+		case int64(len(text)) > limit:
+			return fmt.Errorf("%w: the server sent more than %d bytes", store.ErrCorrupt, limit)
+		case answer == nil:
+			return nil
+		}
+		if err := json.Unmarshal(text, answer); err != nil {
+			return fmt.Errorf("%w: the answer is not JSON: the server may be no API server of Kubernetes", store.ErrUnavailable)
+		}
+		return nil
+	}()
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
+		// The caller chose the cause. It can match an error that says "not applied".
+		return store.MarkUnknown(fmt.Errorf("%w: %w", store.ErrUnavailable, context.Cause(ctx)))
+	case within.Err() != nil:
+		return fmt.Errorf("%w: no answer within %v", store.ErrUnavailable, share.Round(time.Millisecond))
+	}
+	return d.explain(err)
+}
+
+// request sends one request. The caller closes the body of the answer.
+func (d *driver) request(ctx context.Context, token, method, path string, query url.Values, body any) (*http.Response, error) {
+	var content io.Reader
+	if body != nil {
+		text, err := json.Marshal(body)
+		if err != nil {
+			return nil, err
+		}
+		content = bytes.NewReader(text)
+	}
+	target := d.cluster.server + path
+	if len(query) > 0 {
+		target += "?" + query.Encode()
+	}
+	r, err := http.NewRequestWithContext(ctx, method, target, content)
+	if err != nil {
+		return nil, store.MarkNotApplied(fmt.Errorf("%w: the address of the server is not valid", store.ErrMisconfigured))
+	}
+	r.Header.Set("Accept", "application/json")
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("User-Agent", "holdfast")
+	if token != "" {
+		r.Header.Set("Authorization", "Bearer "+token)
+	}
+	return d.cluster.client.Do(r)
+}
+
+// statusError is the refusal of an API server.
+type statusError struct {
+	code    int
+	Kind    string `json:"kind"`
+	Message string `json:"message"`
+	Reason  string `json:"reason"`
+	Details struct {
+		Kind string `json:"kind"`
+	} `json:"details"`
+}
+
+func (e *statusError) Error() string { return fmt.Sprintf("%s (status %d)", e.Message, e.code) }
+
+// refused returns the error in an answer, or nil.
+func (d *driver) refused(resp *http.Response) error {
+	if resp.StatusCode == http.StatusOK || resp.StatusCode == http.StatusCreated {
+		return nil
+	}
+	e := &statusError{code: resp.StatusCode}
+	text, err := io.ReadAll(io.LimitReader(resp.Body, 64<<10))
+	if err != nil || json.Unmarshal(text, e) != nil {
+		*e = statusError{code: resp.StatusCode}
+	}
+	return e
+}
+
+func isNotFound(err error) bool { return errors.Is(err, store.ErrNotFound) }
+
+// explain makes an error match the errors of package store. An error with the outcome NotApplied is used only
+// for an answer that the API server gives instead of a write, and for a request that was not sent.
+func (d *driver) explain(err error) error {
+	var refusal *statusError
+	if errors.As(err, &refusal) {
+		return d.classify(refusal)
+	}
+	if dial := (*net.OpError)(nil); errors.As(err, &dial) && dial.Op == "dial" {
+		return store.MarkNotApplied(fmt.Errorf("%w: %s", store.ErrUnavailable, d.text(dial.Error())))
+	}
+	if wrong := (*tls.CertificateVerificationError)(nil); errors.As(err, &wrong) {
+		return fmt.Errorf("%w: %s; look at the certificate authority in the kubeconfig", store.ErrMisconfigured, d.text(wrong.Error()))
+	}
+	if outcome := store.OutcomeOf(err); outcome == store.NotApplied || errors.Is(err, store.ErrCorrupt) || errors.Is(err, store.ErrUnavailable) {
+		return err
+	}
+	text := err.Error()
+	if wrapped := (*url.Error)(nil); errors.As(err, &wrapped) {
+		text = wrapped.Err.Error() // without the URL
+	}
+	if strings.Contains(text, "server gave HTTP response to HTTPS client") || strings.Contains(text, "does not look like a TLS handshake") {
+		return fmt.Errorf("%w: the server does not speak TLS: it is not an API server of Kubernetes", store.ErrMisconfigured)
+	}
+	return fmt.Errorf("%w: %s", store.ErrUnavailable, d.text(text))
+}
+
+func (d *driver) classify(e *statusError) error {
+	text := d.text(e.Error())
+	failed := func(kind error, advice string) error {
+		return fmt.Errorf("%w: %s%s", kind, text, advice)
+	}
+	if e.Kind != "Status" && (e.code < 500 && e.code != http.StatusTooManyRequests) {
+		return fmt.Errorf("%w: status %d: this is not an API server of Kubernetes", store.ErrMisconfigured, e.code)
+	}
+	switch e.code {
+	case http.StatusConflict:
+		return failed(store.ErrConflict, "")
+	case http.StatusNotFound:
+		if e.Details.Kind == "leases" {
+			return failed(store.ErrNotFound, "")
+		}
+		if e.Details.Kind == "namespaces" {
+			return failed(store.ErrMisconfigured, "; type kubectl create namespace "+d.o.Namespace)
+		}
+		return failed(store.ErrMisconfigured, "; the server has no objects of coordination.k8s.io/v1")
+	case http.StatusUnauthorized:
+		return failed(store.ErrCredentials, "; the token or the client's certificate is not valid")
+	case http.StatusForbidden:
+		return failed(store.ErrDenied, "; a role must allow get, list, watch, create, update and delete of leases in the namespace "+d.o.Namespace)
+	case http.StatusTooManyRequests:
+		// The API server limits requests before it begins to handle them.
+		return failed(engine.ErrBusy, "")
+	case http.StatusBadRequest, http.StatusMethodNotAllowed, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType, http.StatusUnprocessableEntity:
+		return failed(store.ErrMisconfigured, "")
+	}
+	return failed(store.ErrUnavailable, "")
+}
+
+// text returns the text of an error, short and without secrets.
+func (d *driver) text(text string) string {
+	if len(text) > maxText {
+		text = strings.ToValidUTF8(text[:maxText], "") + "..."
+	}
+	return secrettext.Hide(text, d.cluster.secrets())
+}

@@ -1,0 +1,90 @@
+package kubestore
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// safetyRead is how often a waiter reads without an event: a connection can be lost without a notice.
+const safetyRead = 10 * time.Second
+
+// Watch implements [store.Watcher]. It lists the one object of the register, which also returns the
+// resourceVersion if there is no object, and then watches the object from there.
+func (s *Store) Watch(ctx context.Context, key string, seen store.Version) error {
+	if err := store.CheckKey(key); err != nil {
+		return err
+	}
+	for {
+		one := url.Values{"fieldSelector": {"metadata.name=" + s.d.name(key)}}
+		var found struct {
+			Metadata metadata `json:"metadata"`
+			Items    []lease  `json:"items"`
+		}
+		err := s.d.send(ctx, http.MethodGet, s.d.leases, one, nil, &found, maxAnswer)
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if err != nil {
+			return err
+		}
+		var version store.Version
+		if len(found.Items) > 0 {
+			current, err := decode(&found.Items[0].Metadata)
+			if err != nil {
+				return nil // the caller's own read will return the error
+			}
+			if !current.Deleted {
+				version = current.Version()
+			}
+		}
+		if version != seen {
+			return nil
+		}
+		one.Set("watch", "true")
+		one.Set("resourceVersion", found.Metadata.ResourceVersion)
+		one.Set("timeoutSeconds", strconv.Itoa(int(safetyRead/time.Second)))
+		if changed, err := s.d.await(ctx, one); changed || err != nil {
+			return err
+		}
+	}
+}
+
+// await waits for the first event of a watch. It also returns from time to time without an event.
+func (d *driver) await(ctx context.Context, query url.Values) (changed bool, err error) {
+	within, cancel := context.WithTimeout(ctx, safetyRead)
+	defer cancel()
+	var resp *http.Response
+	token, err := d.cluster.token(ctx)
+	if err == nil {
+		resp, err = d.request(within, token, http.MethodGet, d.leases, query, nil)
+	}
+	if err == nil {
+		defer resp.Body.Close()
+		if resp.StatusCode == http.StatusGone {
+			return true, nil // the server has forgotten the state of the read
+		}
+		if err = d.refused(resp); err == nil {
+			var event struct {
+				Type string `json:"type"`
+			}
+			err = json.NewDecoder(io.LimitReader(resp.Body, maxAnswer)).Decode(&event)
+		}
+	}
+	switch {
+	case ctx.Err() != nil:
+		return false, context.Cause(ctx)
+	case err == nil:
+		return true, nil // also if the event is an error, such as status 410
+	case within.Err() != nil, errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return false, nil
+	}
+	return false, d.explain(err)
+}

@@ -1,0 +1,229 @@
+package dashboard_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast/lease"
+	"github.com/holdfast-go/holdfast/observe/dashboard"
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/memstore"
+)
+
+// look returns a page without a network, so that it works in a bubble.
+func look(ctx context.Context, page http.Handler, path string) string {
+	answer := httptest.NewRecorder()
+	page.ServeHTTP(answer, httptest.NewRequestWithContext(ctx, http.MethodGet, path, nil))
+	return answer.Body.String()
+}
+
+// heap returns the memory in use.
+func heap() int64 {
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
+
+// TestMemory: at 100,000 locks, the page needs at most 64 MiB. The collector of garbage lets the memory double, so
+// half of that may be in use. The test has a tenth of the locks.
+func TestMemory(t *testing.T) {
+	const locks, most = 10_000, 32 << 20 / 10
+	synctest.Test(t, func(t *testing.T) {
+		st := memstore.New()
+		c, err := lease.New(st, &lease.Options{Holder: "ada@db1.example.org pid 4711"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range locks {
+			g, err := c.TryAcquire(t.Context(), fmt.Sprintf("jobs/customers/%06d/nightly", i), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := g.Release(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := c.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		before := heap()
+		page, err := dashboard.New(st, &dashboard.Options{RequestsPerMinute: 60_000})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			look(ctx, page, "/events?kind=locks")
+		}()
+		time.Sleep(locks/1000*time.Second + 30*time.Second)
+		if body := look(t.Context(), page, "/?state=free"); !strings.Contains(body, fmt.Sprintf("%d of %d locks match", locks, locks)) {
+			t.Errorf("the page has not read all locks:\n%s", body)
+		}
+		used := heap() - before
+		t.Logf("%d bytes for each lock", used/locks)
+		if used > most {
+			t.Errorf("the page uses %d bytes, want at most %d", used, most)
+		}
+		cancel()
+		<-ended
+		if err := page.Close(); err != nil {
+			t.Error(err)
+		}
+		if body := look(t.Context(), page, "/"); !strings.Contains(body, "closed") {
+			t.Errorf("after Close: %s", body)
+		}
+	})
+}
+
+// TestBadRecords: a record that the store does not return in time, refuses or cannot read is a problem of this lock
+// alone.
+func TestBadRecords(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := memstore.New()
+		c, err := lease.New(st, &lease.Options{Holder: "ada"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close(t.Context())
+		guards := map[string]*lease.Guard{}
+		for _, name := range []string{"hung", "refused", "good"} {
+			if guards[name], err = c.TryAcquire(t.Context(), name, nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := st.Put(t.Context(), "lock/damaged", "", []byte("{")); err != nil {
+			t.Fatal(err)
+		}
+		bad := store.Intercept(st, func(ctx context.Context, op *store.Op, next store.Handler) error {
+			switch op.Key {
+			case "lock/hung":
+				<-ctx.Done()
+				return ctx.Err()
+			case "lock/refused":
+				return store.ErrDenied
+			}
+			return next(ctx, op)
+		})
+		page, err := dashboard.New(bad, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer page.Close()
+		look(t.Context(), page, "/")
+		time.Sleep(10 * time.Second)
+		body := look(t.Context(), page, "/")
+		for _, want := range []string{"not read: the store does not answer in time", "permission denied", "not a lock record", `class="s-held"`} {
+			if !strings.Contains(body, want) {
+				t.Errorf("the page has no %q:\n%s", want, body)
+			}
+		}
+		if err := guards["good"].Release(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(8 * time.Second)
+		if body := look(t.Context(), page, "/"); !strings.Contains(body, `class="s-free"`) {
+			t.Errorf("the page does not show the release of the good lock:\n%s", body)
+		}
+	})
+}
+
+// TestLostStore: if a store does not answer at all, the page shows the old state, and says how old it is.
+func TestLostStore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := memstore.New()
+		c, err := lease.New(st, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close(t.Context())
+		if _, err := c.TryAcquire(t.Context(), "job", nil); err != nil {
+			t.Fatal(err)
+		}
+		broken := make(chan struct{})
+		lost := store.Intercept(st, func(ctx context.Context, op *store.Op, next store.Handler) error {
+			select {
+			case <-broken:
+				return errors.Join(errors.New("dial 10.0.0.5: refused"), store.ErrUnavailable)
+			default:
+				return next(ctx, op)
+			}
+		})
+		page, err := dashboard.New(lost, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer page.Close()
+		look(t.Context(), page, "/")
+		close(broken)
+		time.Sleep(8 * time.Second)
+		body := look(t.Context(), page, "/")
+		for _, want := range []string{"The names cannot be listed: the store does not answer", "The page shows the state of", `class="s-held"`} {
+			if !strings.Contains(body, want) {
+				t.Errorf("the page has no %q:\n%s", want, body)
+			}
+		}
+	})
+}
+
+// TestUnknownLocks: pages of locks that do not exist leave nothing behind.
+func TestUnknownLocks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		page, err := dashboard.New(memstore.New(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer page.Close()
+		for i := range 20 {
+			if body := look(t.Context(), page, fmt.Sprintf("/lock?name=unknown/%d", i)); !strings.Contains(body, "No holder has ever taken the lock") {
+				t.Fatalf("the page of an unknown lock:\n%s", body)
+			}
+		}
+		for _, name := range []string{"", "../x", "a//b", strings.Repeat("x", 2000)} {
+			look(t.Context(), page, "/lock?name="+name)
+		}
+		if n := page.Summary().Locks; n != 0 {
+			t.Errorf("the page knows %d locks, want none", n)
+		}
+	})
+}
+
+// TestMaxPages: a page above the bound shows its state, and gets no updates.
+func TestMaxPages(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		page, err := dashboard.New(memstore.New(), &dashboard.Options{MaxPages: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer page.Close()
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			look(ctx, page, "/events?kind=locks")
+		}()
+		synctest.Wait()
+		if body := look(t.Context(), page, "/events?kind=locks"); !strings.Contains(body, "too many pages are open") {
+			t.Errorf("the second page got %q", body)
+		}
+		if body := look(t.Context(), page, "/"); !strings.Contains(body, "no live updates") {
+			t.Errorf("the page does not say so:\n%s", body)
+		}
+		cancel()
+		<-ended
+		if body := look(t.Context(), page, "/"); strings.Contains(body, "no live updates") {
+			t.Errorf("the bound remains:\n%s", body)
+		}
+	})
+}

@@ -1,0 +1,56 @@
+package dashboard
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// budget bounds the requests of the reader. It saves what was not used for ten seconds.
+type budget struct {
+	each time.Duration // between two requests
+
+	mu   sync.Mutex
+	free time.Time    // from when on the next request may be sent; in the past if requests were saved
+	sent [60]struct { // requests in each second of the last minute
+		second int64
+		n      int
+	}
+}
+
+// saved is for how long unused requests are kept.
+const saved = 10 * time.Second
+
+func newBudget(perMinute int) *budget {
+	return &budget{each: time.Minute / time.Duration(perMinute)}
+}
+
+// take waits until n requests may be sent. It returns false if the context ends.
+func (b *budget) take(ctx context.Context, n int) bool {
+	wait := b.spend(n)
+	if wait <= 0 {
+		return ctx.Err() == nil
+	}
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(wait):
+		return true
+	}
+}
+
+// spend counts n requests, and returns for how long their sender has to wait.
+func (b *budget) spend(n int) time.Duration {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	now := time.Now()
+	if oldest := now.Add(-saved); b.free.Before(oldest) {
+		b.free = oldest
+	}
+	wait := b.free.Sub(now)
+	b.free = b.free.Add(time.Duration(n) * b.each)
+	return wait
+}
+
+// timeFor returns the time in which n requests may be sent.
+func (b *budget) timeFor(n int) time.Duration { return time.Duration(n) * b.each }

@@ -1,0 +1,66 @@
+package metrics_test
+
+import (
+	"testing"
+
+	"github.com/holdfast-go/holdfast/internal/mutanttest"
+)
+
+func TestMutants(t *testing.T) {
+	mutanttest.Run(t, []mutanttest.Mutant{
+		{"a lost reply counts as a conflict", "requests.go",
+			"	case kind.Write() && store.OutcomeOf(err) == store.Unknown:\n		return unknown\n", "	case kind.Write() && store.OutcomeOf(err) == store.Unknown:\n		return conflict\n",
+			"TestLedger"},
+		{"a loss is not counted", "events.go",
+			"		count(promtext.Lost, \"reason\", lossReason(e.Err))\n", "",
+			"TestLedger"},
+		{"a lost lease stays held", "events.go",
+			"lossReason(e.Err))\n		m.end(id, e.Time)\n", "lossReason(e.Err))\n",
+			"TestLedger"},
+		{"a takeover counts as a grant of its own", "events.go",
+			"		count(promtext.Takeovers, \"reason\", takeoverReason(e.Reason))\n", "		count(promtext.Takeovers, \"reason\", takeoverReason(e.Reason))\n		count(promtext.Acquired)\n",
+			"TestLedger"},
+		{"a wait that is given up stays", "events.go",
+			"		if e.StopsWaiting {\n", "		if e.Name == \"\" {\n",
+			"TestLedger"},
+		{"each failed call ends the waits", "events.go",
+			"		if e.StopsWaiting {\n", "		if e.Name != \"\" {\n",
+			"TestGauges"},
+		{"a store that does not answer counts as busy", "events.go",
+			"errors.Is(e.Err, lease.ErrHeld) && !errors.Is(e.Err, lease.ErrUnresponsive)", "errors.Is(e.Err, lease.ErrHeld)",
+			"TestLedger"},
+		{"a lease whose release was dropped stays held", "events.go",
+			"			if left < 0 {\n				continue\n", "			if left < 0 && label == nil {\n				continue\n",
+			"TestDroppedEvents"},
+		{"dropped events are not counted", "events.go",
+			"		m.set.Add(promtext.EventsDropped, \"\", float64(e.Dropped))\n", "",
+			"TestDroppedEvents"},
+		{"a wait whose end was dropped stays", "events.go",
+			"		clear(m.waiting) // one of the events may have ended a wait\n", "",
+			"TestRecovery"},
+		{"a lease whose beginning was dropped is never held", "events.go",
+			"		l.begin(id, hold{label: label})\n", "		return\n",
+			"TestRecovery"},
+		{"leases without an end are remembered for ever", "events.go",
+			"	if len(l.held) >= l.pruneAt {\n", "	if len(l.held) < 0 {\n",
+			"TestForgetsGhosts"},
+		{"readers of one session are one lease", "events.go",
+			"	l.held[id] = append(l.held[id], h)\n", "	l.held[id] = []hold{h}\n",
+			"TestSession"},
+		{"locks under a session are not renewed with it", "events.go",
+			"		deadline = l.sessions[id.session]\n", "",
+			"TestSession"},
+		{"labels have no bound", "events.go",
+			" || len(m.labels) >= m.maxLabels) {", ") {",
+			"TestManyNames"},
+		{"a counter exists only after its first increment", "events.go",
+			"		add(promtext.Lost, \"reason\", r.label)\n", "		_ = r\n",
+			"TestGauges"},
+		{"quotes are not escaped", "promtext/set.go",
+			"`\"`, `\\\"`, ", "",
+			"TestHostileNames"},
+		{"bytes that are no text are written", "promtext/set.go",
+			"strings.ToValidUTF8(value, \"\\ufffd\")", "value",
+			"TestHostileNames"},
+	})
+}

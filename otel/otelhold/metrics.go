@@ -1,0 +1,84 @@
+package otelhold
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/holdfast-go/holdfast/lease"
+	"github.com/holdfast-go/holdfast/observe/metrics/promtext"
+	"github.com/holdfast-go/holdfast/store"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+)
+
+// OnEvent is a value for [lease.Options].OnEvent: it counts what happens to locks.
+func (t *Telemetry) OnEvent(e lease.Event) {
+	if o, ok := t.metrics.Observe(e); ok {
+		t.histograms[o.Name].Record(context.Background(), o.Took.Seconds(), metric.WithAttributes(labels(o.Labels)...))
+	}
+}
+
+// observeRequest records how long a request took. A watch waits, so that its duration says nothing.
+func (t *Telemetry) observeRequest(ctx context.Context, op store.Kind, took time.Duration) {
+	if op == store.OpWatch {
+		return
+	}
+	attrs := append(slices.Clone(t.storeLabel), attribute.String("operation", string(op)))
+	t.histograms[promtext.RequestDuration].Record(ctx, took.Seconds(), metric.WithAttributes(attrs...))
+}
+
+// meter makes the instruments of the table of package promtext.
+func (t *Telemetry) meter(meter metric.Meter) (err error) {
+	table := promtext.WrittenBy(promtext.Program)
+	t.histograms = map[string]metric.Float64Histogram{}
+	observed, all := map[string]metric.Float64Observable{}, []metric.Observable{}
+	for _, m := range table {
+		name, unit := instrument(table, m)
+		var of metric.Float64Observable
+		switch m.Kind {
+		case promtext.Histogram:
+			t.histograms[m.Name], err = meter.Float64Histogram(name, metric.WithDescription(m.Help), metric.WithUnit(unit), metric.WithExplicitBucketBoundaries(promtext.Bounds[:]...))
+		case promtext.Counter:
+			of, err = meter.Float64ObservableCounter(name, metric.WithDescription(m.Help), metric.WithUnit(unit))
+		case promtext.Gauge:
+			of, err = meter.Float64ObservableGauge(name, metric.WithDescription(m.Help), metric.WithUnit(unit))
+		}
+		if err != nil {
+			return err
+		}
+		if of != nil {
+			observed[m.Name], all = of, append(all, of)
+		}
+	}
+	t.registration, err = meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
+		for _, v := range t.metrics.Values() {
+			if of := observed[v.Name]; of != nil {
+				o.ObserveFloat64(of, v.Value, metric.WithAttributes(labels(v.Labels)...))
+			}
+		}
+		return nil
+	}, all...)
+	return err
+}
+
+// instrument returns the name and the unit of the instrument of a metric. An exporter for Prometheus makes the
+// name of the metric from them. The name has no unit, unless another metric has that name.
+func instrument(table []promtext.Metric, m promtext.Metric) (name, unit string) {
+	name = strings.TrimSuffix(m.Name, "_total")
+	if plain, ok := strings.CutSuffix(name, "_seconds"); ok {
+		unit = "s"
+		if !slices.ContainsFunc(table, func(other promtext.Metric) bool { return strings.TrimSuffix(other.Name, "_total") == plain }) {
+			name = plain
+		}
+	}
+	return strings.Replace(name, "_", ".", 1), unit
+}
+
+func labels(pairs [][2]string) (attrs []attribute.KeyValue) {
+	for _, p := range pairs {
+		attrs = append(attrs, attribute.String(p[0], p[1]))
+	}
+	return attrs
+}
