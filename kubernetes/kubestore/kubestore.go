@@ -37,7 +37,7 @@ const (
 
 	// maxAnswer and maxPage are larger than any object, and than any page of a listing, in bytes.
 	maxAnswer = 1 << 20
-	maxPage   = pageSize * 300 << 10
+	maxPage   = pageSize * maxAnswer / 2
 
 	// maxPages bounds a listing, which a wrong server could make endless.
 	maxPages = 10_000
@@ -104,10 +104,12 @@ func New(cluster *Cluster, opts *Options) (*Store, error) {
 			Trusted: true,
 			MinTTL:  MinTTL,
 		},
-		Trusted:   true,
-		Tags:      true,
-		ReadTries: engine.DefaultTries,
-		Logger:    o.Logger,
+		Trusted: true,
+		Tags:    true,
+		// A program that adds an annotation or a label of its own changes the resourceVersion.
+		TagsChange: true,
+		ReadTries:  engine.DefaultTries,
+		Logger:     o.Logger,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("kubestore: %w", err)
@@ -126,7 +128,7 @@ func (c *Cluster) host() string {
 	if err != nil {
 		return ""
 	}
-	return u.Host
+	return u.Host + u.Path // one address can have many clusters
 }
 
 // hash returns the SHA-256 of a text as hexadecimal digits.
