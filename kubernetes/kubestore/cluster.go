@@ -20,6 +20,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.yaml.in/yaml/v3"
@@ -42,7 +43,7 @@ const (
 // Cluster contains the address of an API server and the credentials for it.
 type Cluster struct {
 	server string // https://HOST:PORT
-	client *http.Client
+	client atomic.Pointer[http.Client]
 	query  string                                                               // the part of the URL of a store that chooses this cluster
 	fetch  func(ctx context.Context) (token string, until time.Time, err error) // nil: the token stays the same
 	turn   chan struct{}                                                        // of the one call of fetch
@@ -76,11 +77,24 @@ func newCluster(server string, authorities []byte, config *tls.Config) (*Cluster
 		// A connection that is dead without a notice must not delay all later requests.
 		HTTP2: &http.HTTP2Config{SendPingTimeout: 5 * time.Second, PingTimeout: 5 * time.Second},
 	}
-	return &Cluster{server: u.String(), turn: make(chan struct{}, 1), client: &http.Client{
+	c := &Cluster{server: u.String(), turn: make(chan struct{}, 1)}
+	c.client.Store(&http.Client{
 		Transport: transport,
 		// A redirect would send the token to another server.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}}, nil
+	})
+	return c, nil
+}
+
+// reconnect makes later requests use new connections instead of those of a client. A request on a connection of
+// HTTP/2 that ends without an answer leaves the connection in use, and it takes some seconds to find out that it
+// is dead.
+func (c *Cluster) reconnect(from *http.Client) {
+	next, old := *from, from.Transport.(*http.Transport)
+	next.Transport = old.Clone()
+	if c.client.CompareAndSwap(from, &next) {
+		old.CloseIdleConnections()
+	}
 }
 
 // InCluster returns the cluster of the pod in which the program runs, with the pod's service account.

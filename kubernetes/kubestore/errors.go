@@ -10,8 +10,10 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/drivers/secrettext"
@@ -48,8 +50,11 @@ func (d *driver) sendOnce(ctx context.Context, token, method, path string, query
 	share := engine.Share(ctx, d.o.Timeout)
 	within, cancel := context.WithTimeout(ctx, share)
 	defer cancel()
+	client := d.cluster.client.Load()
+	var reused atomic.Bool // the connection has answered before
+	within = httptrace.WithClientTrace(within, &httptrace.ClientTrace{GotConn: func(i httptrace.GotConnInfo) { reused.Store(i.Reused) }})
 	err := func() error {
-		resp, err := d.request(within, token, method, path, query, body)
+		resp, err := d.request(within, client, token, method, path, query, body)
 		if err != nil {
 			return err
 		}
@@ -78,13 +83,16 @@ func (d *driver) sendOnce(ctx context.Context, token, method, path string, query
 		// The caller chose the cause. It can match an error that says "not applied".
 		return store.MarkUnknown(fmt.Errorf("%w: %w", store.ErrUnavailable, context.Cause(ctx)))
 	case within.Err() != nil:
+		if reused.Load() {
+			d.cluster.reconnect(client)
+		}
 		return fmt.Errorf("%w: no answer within %v", store.ErrUnavailable, share.Round(time.Millisecond))
 	}
 	return d.explain(err)
 }
 
 // request sends one request. The caller closes the body of the answer.
-func (d *driver) request(ctx context.Context, token, method, path string, query url.Values, body any) (*http.Response, error) {
+func (d *driver) request(ctx context.Context, client *http.Client, token, method, path string, query url.Values, body any) (*http.Response, error) {
 	var content io.Reader
 	if body != nil {
 		text, err := json.Marshal(body)
@@ -107,7 +115,7 @@ func (d *driver) request(ctx context.Context, token, method, path string, query 
 	if token != "" {
 		r.Header.Set("Authorization", "Bearer "+token)
 	}
-	return d.cluster.client.Do(r)
+	return client.Do(r)
 }
 
 // statusError is the refusal of an API server.

@@ -6,13 +6,16 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -365,5 +368,63 @@ func TestNoGoroutines(t *testing.T) {
 		if time.Now().After(end) {
 			t.Fatalf("%d goroutines, %d before", runtime.NumGoroutine(), before)
 		}
+	}
+}
+
+// TestDeadConnection: the network drops all packets of a connection without a notice. The next request uses
+// another connection.
+func TestDeadConnection(t *testing.T) {
+	config := server(t, "token: "+secret, func(w http.ResponseWriter, _ *http.Request) { refuse(w, 404, "") })
+	text, err := os.ReadFile(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var proxied string // the proxy is between the store and the address of the server
+	address := regexp.MustCompile(`127\.0\.0\.1:\d+`).FindString(string(text))
+	var frozen atomic.Bool
+	proxy, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { proxy.Close() })
+	go func() {
+		for first := true; ; first = false {
+			in, err := proxy.Accept()
+			if err != nil {
+				return
+			}
+			out, err := net.Dial("tcp", address)
+			if err != nil {
+				in.Close()
+				continue
+			}
+			pass := func(to, from net.Conn) {
+				defer to.Close()
+				for b := make([]byte, 4096); ; {
+					n, err := from.Read(b)
+					if err != nil {
+						return
+					}
+					if !first || !frozen.Load() {
+						_, _ = to.Write(b[:n]) // the read then fails, too
+					}
+				}
+			}
+			go pass(in, out)
+			go pass(out, in)
+		}
+	}()
+	proxied = strings.ReplaceAll(string(text), address, proxy.Addr().String())
+	st := open(t, write(t, proxied))
+	if _, _, err := st.Get(t.Context(), "key"); !errors.Is(err, store.ErrNotFound) {
+		t.Fatal(err)
+	}
+	frozen.Store(true)
+	began := time.Now()
+	for !errors.Is(err, store.ErrNotFound) {
+		_, _, err = st.Get(t.Context(), "key")
+	}
+	if took := time.Since(began); took > 2*time.Second {
+		t.Errorf("it took %v", took)
 	}
 }

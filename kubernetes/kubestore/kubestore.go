@@ -119,7 +119,7 @@ func New(cluster *Cluster, opts *Options) (*Store, error) {
 
 // Close closes the idle connections to the API server.
 func (s *Store) Close() error {
-	s.d.cluster.client.CloseIdleConnections()
+	s.d.cluster.client.Load().CloseIdleConnections()
 	return nil
 }
 

@@ -73,7 +73,7 @@ func (d *driver) await(ctx context.Context, query url.Values) (changed bool, err
 	var resp *http.Response
 	token, err := d.cluster.token(ctx)
 	if err == nil {
-		resp, err = d.request(within, token, http.MethodGet, d.leases, query, nil)
+		resp, err = d.request(within, d.cluster.client.Load(), token, http.MethodGet, d.leases, query, nil)
 	}
 	if err == nil {
 		defer resp.Body.Close()
