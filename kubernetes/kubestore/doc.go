@@ -27,8 +27,8 @@
 // is lost, the engine reads the object to find out whether the write was applied.
 //
 // Another program can change an object and leave its record as it is: for example, it adds an annotation. Then the
-// API server refuses the next PUT, and the store sends it again with the new resourceVersion. But a waiter that
-// waits for a dead holder starts its wait again. A write of this store removes such an annotation.
+// API server refuses the next PUT, and the store sends it again with the new resourceVersion. A write of this
+// store removes such an annotation.
 //
 // If the API server refuses a token before its end, the store gets a new one, and sends the request again.
 //

@@ -140,6 +140,52 @@ func TestTouchedObject(t *testing.T) {
 	}
 }
 
+// TestTouchedDeadHolder: another program changes the object of a lock again and again. This is no sign of life of the
+// holder, so a waiter takes the lock.
+func TestTouchedDeadHolder(t *testing.T) {
+	a := &api{objects: map[string]map[string]any{}}
+	st := open(t, server(t, "token: "+secret, a.ServeHTTP))
+	newClient := func(o *lease.Options) *lease.Client {
+		c, err := lease.New(st, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = c.Close(context.Background()) }) // a guard may be lost
+		return c
+	}
+	dead, err := newClient(&lease.Options{TTL: 2 * time.Second, ManualRenewal: true}).TryAcquire(t.Context(), "job", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	end := make(chan struct{})
+	var touching sync.WaitGroup
+	touching.Go(func() {
+		for tick := time.NewTicker(50 * time.Millisecond); ; {
+			select {
+			case <-end:
+				return
+			case <-tick.C:
+				a.mu.Lock()
+				for _, object := range a.objects {
+					a.touch(object)
+				}
+				a.mu.Unlock()
+			}
+		}
+	})
+	defer touching.Wait()
+	defer close(end)
+	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second)
+	defer cancel()
+	g, err := newClient(&lease.Options{TTL: time.Minute}).Acquire(ctx, "job", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if g.Token() <= dead.Token() {
+		t.Errorf("token %d after %d", g.Token(), dead.Token())
+	}
+}
+
 // TestRefusedToken: the server refuses a token before its end. The store then gets a new one, and sends the
 // request again. It does not do so with the same token.
 func TestRefusedToken(t *testing.T) {
