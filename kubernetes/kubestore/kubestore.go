@@ -106,10 +106,14 @@ func New(cluster *Cluster, opts *Options) (*Store, error) {
 		},
 		Trusted: true,
 		Tags:    true,
-		// A program that adds an annotation or a label of its own changes the resourceVersion.
-		TagsChange: true,
-		ReadTries:  engine.DefaultTries,
-		Logger:     o.Logger,
+		// A program that adds an annotation or a label of its own changes the resourceVersion, and not the uid.
+		TagChanges: func(from, to engine.Tag) bool {
+			_, uid, _ := strings.Cut(string(from), ".")
+			_, current, _ := strings.Cut(string(to), ".")
+			return uid == current && uid != ""
+		},
+		ReadTries: engine.DefaultTries,
+		Logger:    o.Logger,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("kubestore: %w", err)

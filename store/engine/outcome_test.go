@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -163,12 +164,14 @@ func TestRequests(t *testing.T) {
 	})
 }
 
-// TestTagsChange: another program changes the tag of a state several times. With TagsChange this is no conflict, also
+// TestTagChanges: another program changes the tag of a state several times. With TagChanges this is no conflict, also
 // if a reply was lost. A state that another writer has written is one.
-func TestTagsChange(t *testing.T) {
+func TestTagChanges(t *testing.T) {
 	for _, changes := range []bool{true, false} {
 		f := &server{tags: true}
-		s := f.open(t, func(o *engine.Options) { o.TagsChange = changes })
+		s := f.open(t, func(o *engine.Options) {
+			o.TagChanges = func(_, to engine.Tag) bool { return changes && strings.HasPrefix(string(to), "touched") }
+		})
 		v := mustPut(t, s, "k", "", "one")
 		for i := range 4 {
 			f.mu.Lock()
@@ -182,7 +185,7 @@ func TestTagsChange(t *testing.T) {
 				t.Fatalf("%v, requests %q", err, got)
 			}
 			if !changes && !errors.Is(err, store.ErrConflict) {
-				t.Fatalf("without TagsChange: %v", err)
+				t.Fatalf("without TagChanges: %v", err)
 			}
 			if changes {
 				if _, err := s.Put(t.Context(), "k", v, nil); !errors.Is(err, store.ErrConflict) {

@@ -189,7 +189,7 @@ func (w *writing) conflicts(ctx context.Context, current Stored, cause error) (S
 	if err := w.s.durable(ctx, resolution); err != nil {
 		return Stored{}, w.failed(store.MarkUnknown(err))
 	}
-	if resolution == store.ResolutionPending && current.Number == w.base.Number && (current.Tag == w.base.Tag || w.base.Tag == "" || w.s.o.TagsChange) {
+	if resolution == store.ResolutionPending && current.Number == w.base.Number && (current.Tag == w.base.Tag || w.base.Tag == "" || w.s.o.TagChanges != nil && w.s.o.TagChanges(w.base.Tag, current.Tag)) {
 		return Stored{}, w.unchangedBase(current, cause)
 	}
 	switch {
