@@ -210,6 +210,30 @@ func TestHistoryDelaysNoLease(t *testing.T) {
 	}
 }
 
+// TestFailedMoveKeepsEntries: entries whose move has failed stay in the record.
+func TestFailedMoveKeepsEntries(t *testing.T) {
+	bubble(t, func(t *testing.T, st store.Store) {
+		w := newWire(st)
+		moves := 0
+		w.set(func(op *store.Op) fault {
+			if op.Key == historyKey && op.Kind.Write() {
+				moves++
+				return fail
+			}
+			return pass
+		})
+		c := client(t, w, &lease.Options{History: true, Holder: "ada"})
+		for range 5 {
+			mustRelease(t, mustTry(t, c, "job"))
+			synctest.Wait()
+		}
+		all, err := c.History(t.Context(), "job")
+		if moves == 0 || len(all) != 11 || err != nil {
+			t.Errorf("%d moves failed, and the history has %d entries, want 11, %v", moves, len(all), err)
+		}
+	})
+}
+
 // TestHistoryOfACopy: a copied lock has a history of its own, which begins with the copy.
 func TestHistoryOfACopy(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
@@ -422,6 +446,8 @@ func histories(t *testing.T, l *historyLedger, st store.Store, random *rand.Rand
 	reader := client(t, st, &lease.Options{Holder: "reader"})
 	var wg sync.WaitGroup
 	stop := make(chan struct{})
+	defer wg.Wait()
+	defer close(stop)
 	for i := range 3 {
 		own := rand.New(rand.NewPCG(random.Uint64(), uint64(i)))
 		wg.Go(func() {
@@ -442,16 +468,16 @@ func histories(t *testing.T, l *historyLedger, st store.Store, random *rand.Rand
 				_, _ = reader.Break(t.Context(), "job", info.Record.Token, &lease.BreakOptions{Immediate: random.IntN(2) == 0})
 			}
 		}
-		l.mu.Lock()
-		all, err := reader.History(t.Context(), "job")
-		if err != nil && !errors.Is(err, store.ErrNotFound) {
-			t.Fatal(err)
-		}
-		told, missing = l.check(t, all)
-		l.mu.Unlock()
+		func() {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			all, err := reader.History(t.Context(), "job")
+			if err != nil && !errors.Is(err, store.ErrNotFound) {
+				t.Fatal(err)
+			}
+			told, missing = l.check(t, all)
+		}()
 	}
-	close(stop)
-	wg.Wait()
 	return told, missing
 }
 

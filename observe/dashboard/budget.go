@@ -49,25 +49,7 @@ func (b *budget) spend(n int) time.Duration {
 	}
 	wait := b.free.Sub(now)
 	b.free = b.free.Add(time.Duration(n) * b.each)
-	if slot := &b.sent[now.Unix()%60]; slot.second == now.Unix() {
-		slot.n += n
-	} else {
-		slot.second, slot.n = now.Unix(), n
-	}
 	return wait
-}
-
-// lastMinute returns the number of requests in the last minute.
-func (b *budget) lastMinute() (n int) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	after := time.Now().Unix() - 60
-	for _, slot := range b.sent {
-		if slot.second > after {
-			n += slot.n
-		}
-	}
-	return n
 }
 
 // timeFor returns the time in which n requests may be sent.

@@ -229,6 +229,17 @@ func TestPolicy(t *testing.T) {
 	}
 }
 
+// TestHistory: the time line of a lock has its entries and its gaps, also if a part of the history is damaged.
+func TestHistory(t *testing.T) {
+	st := memstore.New()
+	acquire(t, client(t, st, "ada"), "job")
+	o := quick
+	o.History = func(context.Context, string) ([]dashboard.HistoryEntry, error) {
+		return []dashboard.HistoryEntry{{Seq: 9, Missing: 3, Kind: "taken over", Token: 7, Holder: "bob", By: "<eve>", Reason: "expired"}}, store.ErrCorrupt
+	}
+	await(t, serve(t, st, &o)+"/lock?name=job", "3 entries are missing here", "taken over", "&lt;eve&gt;", "expired", "cannot be read completely")
+}
+
 // TestOrder: each column sorts both ways, in the page and in its updates.
 func TestOrder(t *testing.T) {
 	st := memstore.New()

@@ -260,10 +260,11 @@ func (p *Page) lockPage(name string, now time.Time) (v lockPage) {
 	case h == nil:
 		v.NoHistory = "The history is being read."
 	case h.problem != "":
-		v.NoHistory = "The history cannot be read: " + h.problem
+		v.NoHistory = "The history cannot be read completely: " + h.problem
 	case len(h.entries) == 0:
 		v.NoHistory = "There is no history of this lock. Clients write one with --history, HOLDFAST_HISTORY=1, or lease.Options.History."
-	default:
+	}
+	if h != nil {
 		for _, e := range slices.Backward(h.entries) {
 			e.Kind, e.Holder, e.By, e.Reason = visible(e.Kind), visible(e.Holder), visible(e.By), visible(e.Reason)
 			v.History = append(v.History, historyView{e, classOf(e.Kind)})

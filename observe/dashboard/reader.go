@@ -74,7 +74,6 @@ type history struct {
 	entries []HistoryEntry
 	problem string
 	read    time.Time
-	version int64 // the read of the lock before
 }
 
 // reader reads the store for all pages.

@@ -152,10 +152,10 @@ func (c mysqlConnector) Connect(ctx context.Context) (driver.Conn, error) {
 	switch {
 	case err == nil:
 		return conn, nil
+	case refused != nil && refused.Number == 1049:
+		return nil, fmt.Errorf("%w: there is no database %.80q: create it, then create its tables by holdfast init", store.ErrMisconfigured, c.config.DBName)
 	case refused != nil:
 		return nil, &mysql.MySQLError{Number: refused.Number, SQLState: refused.SQLState, Message: c.reason(refused.Number)}
-	case refused != nil && refused.Number == 1049:
-		return nil, fmt.Errorf("%w: there is no database %.80q: create it, then type holdfast init", store.ErrMisconfigured, c.config.DBName)
 	case errors.Is(err, mysql.ErrNoTLS):
 		return nil, fmt.Errorf("%w: the server does not encrypt connections, and the store's URL demands that by sslmode", store.ErrMisconfigured)
 	case errors.As(err, new(*tls.CertificateVerificationError)), errors.As(err, new(x509.HostnameError)):

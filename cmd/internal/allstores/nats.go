@@ -111,6 +111,6 @@ func natsSyncs(found natsstore.Description) []doctor.Check {
 	if found.Replicas > 1 {
 		loses = "if all replicas lose their power at the same time"
 	}
-	means := loses + ", the locks, tokens and checkpoints of the last two minutes are lost, and a second program can get a lock that is held; set sync_interval: always in the configuration of each server"
+	means := loses + ", the locks, tokens and checkpoints of the last two minutes are lost, and a second program can get a lock that is held; set sync_interval: always in the configuration of each server. This warning does not change the exit status"
 	return doctor.Finding("fsync", "writes that survive a power cut", false).Warn("not known: a client cannot see sync_interval, and its default is two minutes", means)
 }

@@ -93,7 +93,7 @@ func TestHostileMySQL(t *testing.T) {
 		"web":       {[]byte("HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n"), func(net.Conn) {}, 78, "does not speak the protocol of MySQL"},
 		"mail":      {[]byte("220 mail ESMTP\r\n"), reads, 78, "does not speak the protocol of MySQL"},
 		"Redis":     {[]byte("-ERR unknown command\r\n"), reads, 78, "does not speak the protocol of MySQL"},
-		"no answer": {nil, func(c net.Conn) { reads(c); time.Sleep(time.Minute) }, 69, "no answer within"},
+		"no answer": {nil, func(c net.Conn) { reads(c); time.Sleep(time.Minute) }, 69, "did not answer within"},
 		"cut":       {mysqlGreeting("mysql_native_password"), reads, 69, ""},
 	} {
 		t.Run(what, func(t *testing.T) {

@@ -1,3 +1,5 @@
+//go:build linux
+
 package command
 
 import (
@@ -197,6 +199,23 @@ func TestPasswordsInTheClear(t *testing.T) {
 		cancel()
 		if got := strings.Contains(told.String(), "could read the password"); got != warned || strings.Contains(told.String(), password) {
 			t.Errorf("%s: told %q, want a warning: %v", url, told.String(), warned)
+		}
+	}
+}
+
+// TestMissingDatabase: init cannot create a database, so the message says that the user must.
+func TestMissingDatabase(t *testing.T) {
+	t.Setenv("HOME", t.TempDir())
+	t.Setenv("MYSQL_PWD", password)
+	l := listen(t, func(c net.Conn) {
+		_, _ = c.Write(mysqlGreeting("mysql_native_password"))
+		_, _ = c.Read(make([]byte, 4096))
+		_, _ = c.Write(mysqlError(2, 1049, "Unknown database 'none'"))
+	})
+	for _, command := range []string{"ls", "init", "doctor"} {
+		said, status := executed([]string{"--store", "mysql://" + l.Addr().String() + "/none?user=ada", command})
+		if status != 78 || !strings.Contains(said, `there is no database "none": create it`) || strings.Contains(said, "what is missing") {
+			t.Errorf("%s: status %d, %s", command, status, said)
 		}
 	}
 }

@@ -2,65 +2,65 @@ package locks
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
-	"time"
 
 	"github.com/holdfast-go/holdfast/cmd/internal/leases"
 	"github.com/holdfast-go/holdfast/internal/workerpool"
 	"github.com/holdfast-go/holdfast/lease"
 	"github.com/holdfast-go/holdfast/observe/picture"
+	"github.com/holdfast-go/holdfast/store"
 )
-
-// entry is an entry of the history of a lock.
-type entry struct {
-	Time               time.Time
-	Kind               string // the kinds of picture, and begun, unrecorded, entered, left, yield requested, ...
-	Token              uint64
-	Holder, By, Reason string
-	Slot               int
-	Missing            uint64 // entries before this one
-}
 
 // eventsOf returns the events of a history, the oldest entry first. In a history, a takeover is an entry about the old
 // grant, before the entry of the new grant.
-func eventsOf(lock string, entries []entry) (events []picture.Event) {
-	var over *entry // the takeover whose new grant follows
-	for i, e := range entries {
+func eventsOf(lock string, entries []lease.HistoryEntry) (events []picture.Event) {
+	var over *picture.Event // the takeover whose new grant follows
+	lost := func() {
+		if over != nil { // a reader took the lock over
+			over.Kind = picture.Lost
+			events, over = append(events, *over), nil
+		}
+	}
+	for _, e := range entries {
 		event := picture.Event{Time: e.Time, Lock: lock, Token: e.Token, Holder: e.Holder, By: e.By, Reason: e.Reason}
 		event.Grant = fmt.Sprint(e.Token, " ", e.Slot, " ", e.Holder) // readers can have one token
-		if e.Missing > 0 || e.Kind == "unrecorded" {
+		if e.Missing > 0 || e.Kind == lease.HistoryUnrecorded {
 			events = append(events, picture.Event{Time: e.Time, Lock: lock, Kind: picture.Missing, Count: e.Missing})
 		}
 		switch e.Kind {
-		case "granted":
+		case lease.HistoryGranted:
 			event.Kind = picture.Granted
 			if over != nil {
 				event.Kind, event.Reason, over = picture.TakenOver, over.Reason, nil
 			}
-		case "taken over":
-			over = &entries[i]
+		case lease.HistoryTakenOver:
+			lost()
+			over = &event
 			continue
-		case "entered":
+		case lease.HistoryEntered:
 			event.Kind = picture.Entered
-		case "released", "left":
+		case lease.HistoryReleased, lease.HistoryLeft:
 			event.Kind = picture.Released
-		case "lost":
+		case lease.HistoryLost:
 			event.Kind = picture.Lost
-		case "broken":
+		case lease.HistoryBroken:
 			event.Kind = picture.Broken
-		case "yield requested":
+		case lease.HistoryYieldRequested:
 			event.Kind = picture.Asked
 		default:
 			continue // a picture does not show it
 		}
+		lost()
 		events = append(events, event)
 	}
+	lost()
 	return events
 }
 
 // past adds the histories of the locks below a prefix.
-func (a *access) past(ctx context.Context, client *lease.Client, prefix string, c *canvas) error {
+func past(ctx context.Context, client *lease.Client, prefix string, c *canvas) error {
 	var mu sync.Mutex
 	pool := workerpool.New(ctx, leases.InParallel, 0)
 	for name, err := range client.List(ctx, prefix) {
@@ -71,7 +71,10 @@ func (a *access) past(ctx context.Context, client *lease.Client, prefix string, 
 			break
 		}
 		pool.Go(0, func(ctx context.Context) error {
-			entries, err := a.readHistory(ctx, client, name)
+			entries, err := client.History(ctx, name)
+			if errors.Is(err, store.ErrNotFound) {
+				return nil // removed after it was listed
+			}
 			mu.Lock()
 			defer mu.Unlock()
 			c.add(seen{name, eventsOf(name, entries), err})
@@ -81,13 +84,13 @@ func (a *access) past(ctx context.Context, client *lease.Client, prefix string, 
 	return pool.Wait()
 }
 
-// explain finds out from the history of a lock whether a change of hands was a takeover.
-func (a *access) explain(ctx context.Context, client *lease.Client, events []picture.Event) {
+// explain finds out from the history of a lock, if there is one, whether a change of hands was a takeover.
+func explain(ctx context.Context, client *lease.Client, events []picture.Event) {
 	for i, e := range events {
-		if e.Kind != picture.Changed || a.readHistory == nil {
+		if e.Kind != picture.Changed {
 			continue
 		}
-		entries, err := a.readHistory(ctx, client, e.Lock)
+		entries, err := client.History(ctx, e.Lock)
 		if err != nil {
 			continue // the picture says that the lock changed hands
 		}

@@ -29,7 +29,8 @@ type timelineOptions struct {
 	draw, past bool
 	toFile     bool
 	svg        string
-	since      time.Duration
+	begin      string
+	since      time.Duration // from begin to now
 }
 
 // The bounds of what a picture shows, and how often it is drawn and written.
@@ -47,14 +48,12 @@ const pipeWidth = 100
 // mostNotes is how many problems a picture shows.
 const mostNotes = 3
 
-func (o *timelineOptions) add(cmd *cobra.Command, past bool) {
+func (o *timelineOptions) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.BoolVar(&o.draw, "timeline", false, "draw who holds which lock, as a picture that moves")
 	flags.StringVar(&o.svg, "svg", "", "also write the picture to this SVG `file`; implies --timeline")
-	flags.DurationVar(&o.since, "since", 10*time.Minute, "how much time the picture shows")
-	if past {
-		flags.BoolVar(&o.past, "from-history", false, "draw the history that the store has kept, and end; implies --timeline")
-	}
+	flags.StringVar(&o.begin, "since", "10m", "from when on the picture shows locks: a duration such as 24h, or a time such as \"2026-11-24 02:00\"")
+	flags.BoolVar(&o.past, "from-history", false, "draw the history of the locks (see \"holdfast history\"), and end; implies --timeline")
 	_ = cmd.MarkFlagFilename("svg", "svg")
 }
 
@@ -71,10 +70,16 @@ func (o *timelineOptions) check(flags *pflag.FlagSet, json bool) (bool, error) {
 		return false, exit.Usagef("a picture is not JSON: leave out --json, or the flags of the picture")
 	case flags.Changed("renewals"):
 		return false, exit.Usagef("--renewals is for lines: leave out --renewals, or the flags of the picture")
-	case o.since < shortestSince || o.since > longestSince:
-		return false, exit.Usagef("--since must be from %v to %v", shortestSince, longestSince)
+	case o.begin == "":
+		return false, exit.Usagef("--since is empty")
 	}
-	return true, nil
+	now := time.Now()
+	from, err := sinceTime(o.begin, now)
+	o.since = now.Sub(from)
+	if err == nil && (o.since < shortestSince || o.since > longestSince) {
+		err = exit.Usagef("--since must be from %v to %v ago", shortestSince, longestSince)
+	}
+	return true, err
 }
 
 // canvas is a timeline, and where it is shown.
@@ -123,7 +128,7 @@ func (a *access) timeline(ctx context.Context, f *leases.Flags, prefix string, p
 	defer stop()
 	if o.past {
 		c.began = c.began.Add(-c.since)
-		err = a.past(ctx, client, prefix, c)
+		err = past(ctx, client, prefix, c)
 	} else {
 		err = a.live(ctx, client, prefix, poll, c)
 	}
@@ -157,7 +162,7 @@ func (a *access) live(ctx context.Context, client *lease.Client, prefix string, 
 	}
 	wg.Go(func() {
 		ended <- a.discover(ctx, client, prefix, poll, func(name string) {
-			wg.Go(func() { a.track(ctx, client, name, send) })
+			wg.Go(func() { track(ctx, client, name, send) })
 		}, func(err error) { send(seen{err: err}) })
 	})
 	defer c.leave()
@@ -191,7 +196,7 @@ func (a *access) live(ctx context.Context, client *lease.Client, prefix string, 
 }
 
 // track sends what happens to one lock.
-func (a *access) track(ctx context.Context, client *lease.Client, name string, send func(seen)) {
+func track(ctx context.Context, client *lease.Client, name string, send func(seen)) {
 	tracker := picture.Tracker{HolderOf: func(session string) string { return leases.HolderOfSession(ctx, client, session) }}
 	for info, err := range client.Watch(ctx, name) {
 		if ctx.Err() != nil {
@@ -200,7 +205,7 @@ func (a *access) track(ctx context.Context, client *lease.Client, name string, s
 		s := seen{lock: name, err: err}
 		if err == nil {
 			s.events = tracker.See(info.Record, time.Now())
-			a.explain(ctx, client, s.events)
+			explain(ctx, client, s.events)
 		}
 		send(s)
 	}

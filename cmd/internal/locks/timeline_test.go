@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -109,55 +110,88 @@ func TestTimeline(t *testing.T) {
 // With --from-history, watch draws the history of each lock, and names the locks whose history it cannot read.
 func TestTimelineOfHistory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		client, err := lease.New(&memstore.Store{}, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, name := range []string{"jobs/a", "jobs/b", "jobs/bad", "other"} {
-			guard, err := client.TryAcquire(t.Context(), name, nil)
-			if err == nil {
-				err = guard.Release(t.Context())
-			}
+		st := &memstore.Store{}
+		client := func(holder string) *lease.Client {
+			c, err := lease.New(st, &lease.Options{Holder: holder, TTL: 10 * time.Minute, History: true, ManualRenewal: holder == "dead"})
 			if err != nil {
 				t.Fatal(err)
 			}
+			return c
 		}
-		now := time.Now()
-		a := &access{readHistory: func(_ context.Context, _ *lease.Client, name string) ([]entry, error) {
-			ago := func(minutes int) time.Time { return now.Add(-time.Duration(minutes) * time.Minute) }
-			entries := []entry{
-				{Time: ago(120), Kind: "begun"},
-				{Time: ago(120), Kind: "granted", Token: 1, Holder: "long ago"},
-				{Time: ago(50), Kind: "released", Token: 1, Holder: "long ago"},
-				{Time: ago(30), Kind: "granted", Token: 4, Holder: "ada", Missing: 2},
-				{Time: ago(20), Kind: "yield requested", Token: 4, By: "eve"},
-				{Time: ago(10), Kind: "taken over", Token: 4, Holder: "ada", By: "bob", Reason: "dead"},
-				{Time: ago(10), Kind: "granted", Token: 5, Holder: "bob"},
-			}
-			if name == "jobs/bad" {
-				return entries[:2], errors.New("the history of jobs/bad is damaged")
-			}
-			return entries, nil
-		}}
-		c := &canvas{since: time.Hour, began: now.Add(-time.Hour), notes: map[string]string{}}
-		if err := a.past(t.Context(), client, "jobs", c); err != nil {
+		ada, dead, bob := client("ada"), client("dead"), client("bob")
+		guard, err := ada.TryAcquire(t.Context(), "jobs/a", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(10 * time.Minute)
+		if err := guard.Release(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(10 * time.Minute)
+		if _, err := dead.TryAcquire(t.Context(), "jobs/a", nil); err != nil {
+			t.Fatal(err)
+		}
+		taken, err := bob.Acquire(t.Context(), "jobs/a", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := st.Put(t.Context(), "lock/jobs/bad", "", []byte("no record")); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(10 * time.Minute)
+		c := &canvas{since: time.Hour, began: time.Now().Add(-time.Hour), notes: map[string]string{}}
+		if err := past(t.Context(), ada, "jobs", c); err != nil {
 			t.Fatal(err)
 		}
 		text := c.text(0)
 		got := rows(text)
-		if len(got) != 3 || got["jobs/a"] != got["jobs/b"] || !strings.HasPrefix(got["jobs/a"], "A━") || !strings.Contains(got["jobs/a"], "~") || !strings.Contains(got["jobs/a"], "B━") || !strings.Contains(got["jobs/a"], "!C━") || !strings.Contains(got["jobs/a"], "?") || !strings.HasPrefix(got["jobs/bad"], "A━━━━") {
+		if len(got) != 1 || !strings.HasPrefix(got["jobs/a"], "A━━━━━━━━━━━━━") || !strings.Contains(got["jobs/a"], " B━━━━━━━━━━━") || !strings.Contains(got["jobs/a"], "━!C━") {
 			t.Errorf("got\n%s", text)
 		}
-		if !strings.Contains(text, "the history of jobs/bad is damaged") {
+		if !strings.Contains(text, `lock "jobs/bad"`) {
 			t.Errorf("no note in\n%s", text)
 		}
 
 		// What a watch did not see is in the history.
-		events := []picture.Event{{Lock: "jobs/a", Kind: picture.Changed, Token: 5}, {Lock: "jobs/a", Kind: picture.Changed, Token: 4}, {Lock: "jobs/a", Kind: picture.Changed, Token: 77}}
-		a.explain(t.Context(), client, events)
-		if events[0].Kind != picture.TakenOver || events[0].Reason != "dead" || events[1].Kind != picture.Granted || events[2].Kind != picture.Changed {
+		events := []picture.Event{{Lock: "jobs/a", Kind: picture.Changed, Token: taken.Token()}, {Lock: "jobs/a", Kind: picture.Changed, Token: guard.Token()}, {Lock: "jobs/a", Kind: picture.Changed, Token: 77}}
+		explain(t.Context(), ada, events)
+		if events[0].Kind != picture.TakenOver || events[0].Reason == "" || events[1].Kind != picture.Granted || events[2].Kind != picture.Changed {
 			t.Errorf("got %+v", events)
 		}
-		_ = client.Close(t.Context())
+		for _, c := range []*lease.Client{ada, dead, bob} {
+			_ = c.Close(t.Context())
+		}
 	})
+}
+
+// Each kind of entry has its event. Entries that are missing are events, too.
+func TestEventsOfHistory(t *testing.T) {
+	var got []string
+	for _, e := range eventsOf("job", []lease.HistoryEntry{
+		{Kind: lease.HistoryBegun},
+		{Kind: lease.HistoryGranted, Token: 1, Holder: "a"},
+		{Kind: lease.HistoryTakenOver, Token: 1, Holder: "a", By: "b", Reason: "dead"},
+		{Kind: lease.HistoryGranted, Token: 2, Holder: "b"},
+		{Kind: lease.HistoryYieldRequested, Token: 2, Holder: "b", By: "c"},
+		{Kind: lease.HistoryYieldRefused, Token: 2},
+		{Kind: lease.HistoryBroken, Token: 2, By: "c"},
+		{Kind: lease.HistoryEntered, Token: 3, Slot: 1, Holder: "d", Missing: 4},
+		{Kind: lease.HistoryEntered, Token: 3, Slot: 2, Holder: "e"},
+		{Kind: lease.HistoryLeft, Token: 3, Slot: 1, Holder: "d"},
+		{Kind: lease.HistoryLost, Token: 3, Slot: 2, Holder: "e"},
+		{Kind: lease.HistoryResized, Slot: 5},
+		{Kind: lease.HistoryUnrecorded},
+		{Kind: lease.HistoryTakenOver, Token: 9, Holder: "f", By: "g"},
+		{Kind: lease.HistoryEntered, Token: 9, Holder: "g"},
+		{Kind: lease.HistoryTakenOver, Token: 9, Holder: "g", By: "h"},
+	}) {
+		got = append(got, strings.TrimRight(strings.Join([]string{string(e.Kind), e.Grant, e.By, e.Reason}, ","), ","))
+	}
+	want := []string{
+		"granted,1 0 a", "taken over,2 0 b,,dead", "asked,2 0 b,c", "broken,2 0 ,c", "missing", "entered,3 1 d", "entered,3 2 e",
+		"released,3 1 d", "lost,3 2 e", "missing", "lost,9 0 f,g", "entered,9 0 g", "lost,9 0 g,h",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got\n%q, want\n%q", got, want)
+	}
 }

@@ -45,7 +45,8 @@ NO_COLOR=1 draws without colours. With --svg, watch also writes the picture to a
 change, and at the end.`,
 		Example: `  holdfast watch                      # all locks of the store
   holdfast watch --timeline jobs/
-  holdfast watch --timeline --svg night.svg --since 8h
+  holdfast watch --timeline --svg now.svg
+  holdfast watch --from-history --since 8h --svg night.svg
   holdfast watch jobs/ --json | jq -r 'select(.state == "broken") | .name'`,
 		ValidArgsFunction: cmdline.CompleteFirst(a.CompleteLocks()),
 		Args:              cobra.MaximumNArgs(1),
@@ -68,7 +69,7 @@ change, and at the end.`,
 	f.AddClockDrift(cmd.Flags())
 	cmd.Flags().BoolVar(&renewals, "renewals", false, "also print renewals")
 	cmd.Flags().DurationVar(&poll, "poll-interval", 2*time.Second, "time between two searches for new locks")
-	o.add(cmd, a.readHistory != nil)
+	o.add(cmd)
 	return cmd
 }
 

@@ -143,6 +143,7 @@ func TestNATSCommand(t *testing.T) {
 		{[]string{"--store", at + "/locks?token=" + password, "ls"}, 78, "credentials"},
 		{[]string{"--store", at + "/locks?creds=" + password, "ls"}, 64, "creds"},
 		{[]string{"--store", at, "ls"}, 64, "nats://HOST:PORT/BUCKET/PREFIX"},
+		{[]string{"--store", at + "/other?replicas=3", "init"}, 78, "single server"},
 		{[]string{"--store", "nats://127.0.0.1:1/locks", "ls"}, 69, "whether the server runs"},
 	} {
 		cmd := exec.CommandContext(t.Context(), bin, c.args...)

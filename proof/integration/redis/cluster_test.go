@@ -56,6 +56,10 @@ func (c *cluster) move(key string) {
 	ctx := context.Background()
 	do := func(of int, args ...any) string {
 		text, err := c.clients[of].Do(ctx, args...).Text()
+		// On a busy machine, the servers can lose sight of each other for a moment, and do nothing.
+		for end := time.Now().Add(time.Minute); redis.HasErrorPrefix(err, "CLUSTERDOWN") && time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+			text, err = c.clients[of].Do(ctx, args...).Text()
+		}
 		if err != nil {
 			c.t.Errorf("%v: %v", args, err)
 		}
