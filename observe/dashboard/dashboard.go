@@ -63,8 +63,8 @@ type Options struct {
 	// Logs are the commit logs that the page shows.
 	Logs []Log
 
-	// History returns the history of a lock. Default: the page shows no history.
-	History func(ctx context.Context, name string) ([]HistoryEntry, error)
+	// History returns the history of a lock. Default: the method History of a [lease.Client].
+	History func(ctx context.Context, name string) ([]lease.HistoryEntry, error)
 
 	// Doctor examines the store, and returns a report for people. The page calls it once, in the
 	// background, within five minutes. Default: the page shows the command line of the examination.
@@ -96,19 +96,6 @@ type PanelTable struct {
 	Note string // a sentence above the table
 	Head []string
 	Rows [][]string // at most 1,000 are shown
-}
-
-// HistoryEntry is one entry of the history of a lock.
-type HistoryEntry struct {
-	Seq     uint64
-	Time    time.Time // by the clock of the writer
-	Kind    string
-	Token   uint64
-	Holder  string
-	By      string
-	Reason  string
-	Slot    int
-	Missing uint64 // number of entries that are missing just before this one
 }
 
 // Page is the handler of the page. Any number of goroutines may use it.
@@ -159,6 +146,9 @@ func New(st store.Store, o *Options) (*Page, error) {
 	locks, err := lease.New(st, &lease.Options{KeyPrefix: p.o.KeyPrefix, TTL: max(30*time.Second, p.traits.MinTTL), NoPresence: true, Tuning: lease.Tuning{MaxClockDrift: p.o.MaxClockDrift}})
 	if err != nil {
 		return nil, err
+	}
+	if p.o.History == nil {
+		p.o.History = locks.History
 	}
 	checkpoints, err := checkpoint.New(st, &checkpoint.Options{KeyPrefix: p.o.CheckpointPrefix})
 	if err != nil {

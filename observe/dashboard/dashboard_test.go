@@ -233,11 +233,22 @@ func TestPolicy(t *testing.T) {
 func TestHistory(t *testing.T) {
 	st := memstore.New()
 	acquire(t, client(t, st, "ada"), "job")
-	o := quick
-	o.History = func(context.Context, string) ([]dashboard.HistoryEntry, error) {
-		return []dashboard.HistoryEntry{{Seq: 9, Missing: 3, Kind: "taken over", Token: 7, Holder: "bob", By: "<eve>", Reason: "expired"}}, store.ErrCorrupt
+	keeper, err := lease.New(st, &lease.Options{Holder: "eve", History: true})
+	if err != nil {
+		t.Fatal(err)
 	}
-	await(t, serve(t, st, &o)+"/lock?name=job", "3 entries are missing here", "taken over", "&lt;eve&gt;", "expired", "cannot be read completely")
+	acquire(t, keeper, "kept")
+	// By default, the page shows the history that clients of leases keep.
+	await(t, serve(t, st, &quick)+"/lock?name=kept", "k-granted", "begun", "eve")
+
+	o := quick
+	o.History = func(context.Context, string) ([]lease.HistoryEntry, error) {
+		return []lease.HistoryEntry{{Seq: 9, Missing: 3, Kind: "taken over", Token: 7, Holder: "bob", By: "<eve>", Reason: "expired"}}, store.ErrCorrupt
+	}
+	body := await(t, serve(t, st, &o)+"/lock?name=job", "3 entries are missing here", "taken over", "&lt;eve&gt;", "expired", "cannot be read completely")
+	if strings.Index(body, "taken over") > strings.Index(body, "entries are missing") {
+		t.Errorf("the newest entry is the first one, so the gap before an entry stands below it:\n%s", body)
+	}
 }
 
 // TestOrder: each column sorts both ways, in the page and in its updates.

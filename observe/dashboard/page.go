@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/holdfast-go/holdfast/lease"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -222,7 +223,7 @@ type lockPage struct {
 }
 
 type historyView struct {
-	HistoryEntry
+	lease.HistoryEntry
 	Class string
 }
 
@@ -255,8 +256,6 @@ func (p *Page) lockPage(name string, now time.Time) (v lockPage) {
 	}
 	h := p.r.histories[name]
 	switch {
-	case p.o.History == nil:
-		v.NoHistory = "This page has no source of histories."
 	case h == nil:
 		v.NoHistory = "The history is being read."
 	case h.problem != "":
@@ -266,30 +265,20 @@ func (p *Page) lockPage(name string, now time.Time) (v lockPage) {
 	}
 	if h != nil {
 		for _, e := range slices.Backward(h.entries) {
-			e.Kind, e.Holder, e.By, e.Reason = visible(e.Kind), visible(e.Holder), visible(e.By), visible(e.Reason)
-			v.History = append(v.History, historyView{e, classOf(e.Kind)})
+			e.Holder, e.By, e.Reason = visible(e.Holder), visible(e.By), visible(e.Reason)
+			class := cmp.Or(historyClasses[e.Kind], "other")
+			e.Kind = lease.HistoryKind(visible(string(e.Kind))) // a later version can add kinds
+			v.History = append(v.History, historyView{e, class})
 		}
 	}
 	return v
 }
 
-// classOf returns the class of the style of a kind of entry.
-func classOf(kind string) string {
-	switch {
-	case strings.Contains(kind, "grant"):
-		return "granted"
-	case strings.Contains(kind, "releas"):
-		return "released"
-	case strings.Contains(kind, "enter"):
-		return "entered"
-	case strings.Contains(kind, "left"):
-		return "left"
-	case strings.Contains(kind, "yield"), strings.Contains(kind, "ask"), strings.Contains(kind, "refus"):
-		return "asked"
-	case strings.Contains(kind, "lost"), strings.Contains(kind, "take"), strings.Contains(kind, "broke"):
-		return "bad"
-	}
-	return "other"
+// historyClasses are the classes of the styles of entries.
+var historyClasses = map[lease.HistoryKind]string{
+	lease.HistoryGranted: "granted", lease.HistoryReleased: "released", lease.HistoryEntered: "entered", lease.HistoryLeft: "left",
+	lease.HistoryYieldRequested: "asked", lease.HistoryYieldRefused: "asked",
+	lease.HistoryTakenOver: "bad", lease.HistoryLost: "bad", lease.HistoryBroken: "bad",
 }
 
 type logView struct {
@@ -506,7 +495,7 @@ func (r *reader) ready(q query, names []string) bool {
 		return (time.Since(r.marks.listed) < recent || r.marks.problem != "") && known(&r.marks, names)
 	case kindLock:
 		e := r.locks.entries[q.name]
-		return e != nil && (time.Since(time.UnixMilli(e.read)) < recent || e.problem != "") && r.knownSessions(names)
+		return e != nil && (time.Since(time.UnixMilli(e.read)) < recent || e.problem != "") && r.knownSessions(names) && r.histories[q.name] != nil
 	case kindLogs:
 		return !slices.ContainsFunc(r.logs, func(s logState) bool { return s.read.IsZero() })
 	case kindPanels:

@@ -71,7 +71,7 @@ type session struct {
 
 // history is the time line of one lock that a page shows.
 type history struct {
-	entries []HistoryEntry
+	entries []lease.HistoryEntry
 	problem string
 	read    time.Time
 }
@@ -581,9 +581,6 @@ func (r *reader) readDetails() {
 }
 
 func (r *reader) readHistory(name string) {
-	if r.p.o.History == nil {
-		return
-	}
 	r.mu.Lock()
 	h := r.histories[name]
 	due := h == nil || time.Since(h.read) >= detailEvery

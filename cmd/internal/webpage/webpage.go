@@ -22,6 +22,7 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/internal/serving"
 	"github.com/holdfast-go/holdfast/object"
 	"github.com/holdfast-go/holdfast/observe/dashboard"
+	"github.com/holdfast-go/holdfast/observe/metrics"
 )
 
 const (
@@ -55,11 +56,17 @@ func Serve(ctx context.Context, in *cmdline.Invocation, o *serving.Options) erro
 	if o.Doctor {
 		options.Doctor = func(ctx context.Context) (string, error) { return examine(ctx, in) }
 	}
-	page, err := dashboard.New(st.Store, options)
+	counted := metrics.New(&metrics.Options{Store: st.URL})
+	options.Metrics = counted
+	page, err := dashboard.New(counted.Store(st.Store), options)
 	if err != nil {
 		return err
 	}
 	defer page.Close()
+	counted.AddSeen(func() (metrics.Seen, bool) {
+		s := page.Summary()
+		return metrics.Seen{Held: s.Held, Waiting: s.Waiting, Unreadable: s.Unreadable, Shortest: s.Shortest, Age: time.Since(s.Listed)}, !s.Listed.IsZero()
+	})
 
 	listener, err := net.Listen("tcp", o.Listen)
 	if err != nil {
