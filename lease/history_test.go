@@ -446,6 +446,8 @@ func histories(t *testing.T, l *historyLedger, st store.Store, random *rand.Rand
 	reader := client(t, st, &lease.Options{Holder: "reader"})
 	var wg sync.WaitGroup
 	stop := make(chan struct{})
+	defer wg.Wait()
+	defer close(stop)
 	for i := range 3 {
 		own := rand.New(rand.NewPCG(random.Uint64(), uint64(i)))
 		wg.Go(func() {
@@ -466,16 +468,16 @@ func histories(t *testing.T, l *historyLedger, st store.Store, random *rand.Rand
 				_, _ = reader.Break(t.Context(), "job", info.Record.Token, &lease.BreakOptions{Immediate: random.IntN(2) == 0})
 			}
 		}
-		l.mu.Lock()
-		all, err := reader.History(t.Context(), "job")
-		if err != nil && !errors.Is(err, store.ErrNotFound) {
-			t.Fatal(err)
-		}
-		told, missing = l.check(t, all)
-		l.mu.Unlock()
+		func() {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			all, err := reader.History(t.Context(), "job")
+			if err != nil && !errors.Is(err, store.ErrNotFound) {
+				t.Fatal(err)
+			}
+			told, missing = l.check(t, all)
+		}()
 	}
-	close(stop)
-	wg.Wait()
 	return told, missing
 }
 
