@@ -17,7 +17,7 @@
 //
 // # Requests
 //
-// The store speaks plain HTTP. A read is one GET without a resourceVersion: the API server reads it from
+// The store sends its HTTP requests itself, without a client library. A read is one GET without a resourceVersion: the API server reads it from
 // etcd, and not from its cache. A write is one POST or one PUT. The PUT names the resourceVersion and the uid
 // of the object. The resourceVersion alone would not be enough: the API server creates a Lease object that
 // does not exist, whatever the resourceVersion is. The API server refuses a PUT with another uid. A

@@ -13,7 +13,8 @@
 // # What it costs
 //
 // One reader serves all open pages. It sends at most [Options].RequestsPerMinute requests to the
-// store, whatever the number of pages and locks. While no page is open, it sends none. If the store
+// store, whatever the number of pages and locks. While no page is open, and nothing calls
+// [Page.Summary], it sends none. If the store
 // is a [store.TagLister], a listing shows which locks have changed, and the reader reads only these.
 // Otherwise it reads all locks in turn, and the locks that a page shows more often.
 //

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // startServe starts serve on a free port, and returns the address of the page. The function stop ends it with TERM.
@@ -48,7 +49,7 @@ func startServe(t *testing.T, p *place, store string, args ...string) (address s
 func TestServe(t *testing.T) {
 	t.Parallel()
 	p, store := newPlaceOfFiles(t)
-	p.must(t, store, "lock", "job/a", "--handle", "a.json")
+	p.must(t, store, "lock", "job/a", "--handle", "a.json", "--history")
 	const token = "0123456789abcdef0123"
 	for name, text := range map[string]string{"token": token + "\n", "password": "ada:correct horse\n", "sweep.json": `{"dry_run":true,"complete":true,"scanned":7,"removed":2}`, "verify.json": `{"complete":true,"items":9,"missing":1,"problems":[{"kind":"missing","key":{"id":"7"},"attr":"html","error":"no object"}]}`} {
 		if err := os.WriteFile(filepath.Join(p.dir, name), []byte(text), 0o600); err != nil {
@@ -89,6 +90,16 @@ func TestServe(t *testing.T) {
 	if status, body := ask(open+"/reports", "", "", "", ""); status != 200 || !strings.Contains(body, "2 of 7 objects would be removed") || !strings.Contains(body, "1 objects are missing") || !strings.Contains(body, "no object") {
 		t.Errorf("the reports: status %d: %s", status, body)
 	}
+	// serve reads the store only while it is asked: so the first answers can lack the lock.
+	for path, want := range map[string]string{"/lock?name=job/a": "k-granted", "/metrics": "holdfast_seen_held{"} {
+		body := ""
+		for end := time.Now().Add(20 * time.Second); !strings.Contains(body, want) && time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+			_, body = ask(open+path, "", "", "", "")
+		}
+		if !strings.Contains(body, want) {
+			t.Errorf("%s never has %q: %s", path, want, body)
+		}
+	}
 	resp, err := http.Get(open + "/events?kind=locks")
 	if err != nil {
 		t.Fatal(err)
@@ -107,6 +118,9 @@ func TestServe(t *testing.T) {
 		if status, body := ask(secret, "any.example", c.user, c.password, c.bearer); status != c.want || strings.Contains(body, "job/a") != (c.want == 200) {
 			t.Errorf("%+v: got status %d: %s", c, status, body)
 		}
+	}
+	if status, _ := ask(secret+"/metrics", "", "", "", ""); status != 401 {
+		t.Errorf("metrics without a password: status %d", status)
 	}
 	if status, _ := ask(secret+"/healthz", "", "", "", ""); status != 200 {
 		t.Errorf("healthz: status %d", status)

@@ -86,6 +86,9 @@ func TestWrongStores(t *testing.T) {
 		}
 		if !hasServer {
 			at = wrongStore{url: s.Begins() + t.TempDir() + "/x?network=allow", bad: "unsafe=bogus"}
+			if s.Name == "k8s" { // a kubeconfig names the server
+				at = wrongStore{url: "k8s://jobs/app?kubeconfig=none", bad: "timeout=soon"}
+			}
 		}
 		on := func(l net.Listener) string {
 			if !hasServer {

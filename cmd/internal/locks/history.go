@@ -35,6 +35,8 @@ type historyView struct {
 	Slot    int        `json:"slot,omitempty"`
 	Missing uint64     `json:"missing,omitempty"`
 	Store   string     `json:"store"`
+
+	place time.Time // its place among the entries of all locks: no earlier than the entry before it
 }
 
 func viewOfEntry(name string, e lease.HistoryEntry, url string) historyView {
@@ -114,6 +116,7 @@ func (a *access) listHistory(ctx context.Context, names []string, from time.Time
 		mu    sync.Mutex
 		views = []historyView{}
 		errs  []error
+		found bool
 	)
 	workerpool.Each(len(names), leases.InParallel, func(i int) {
 		entries, err := client.History(ctx, names[i])
@@ -122,19 +125,23 @@ func (a *access) listHistory(ctx context.Context, names []string, from time.Time
 		if err != nil && !(all && errors.Is(err, store.ErrNotFound)) { // removed after it was listed
 			errs = append(errs, err)
 		}
+		found = found || len(entries) > 0
+		var place time.Time
 		for _, e := range entries {
+			if e.Time.After(place) {
+				place = e.Time
+			}
 			if from.IsZero() || !e.Time.Before(from) {
-				views = append(views, viewOfEntry(names[i], e, st.URL))
+				view := viewOfEntry(names[i], e, st.URL)
+				view.place = place
+				views = append(views, view)
 			}
 		}
 	})
 	err = errors.Join(errs...)
 	// The entries of one lock stay in their order: its clients have different clocks.
 	slices.SortStableFunc(views, func(a, b historyView) int {
-		if a.Name == b.Name || a.Time == nil || b.Time == nil {
-			return 0
-		}
-		return cmp.Or(a.Time.Compare(*b.Time), cmp.Compare(a.Name, b.Name))
+		return cmp.Or(a.place.Compare(b.place), cmp.Compare(a.Name, b.Name))
 	})
 	if a.JSON {
 		if len(views) == 0 && err != nil {
@@ -143,6 +150,10 @@ func (a *access) listHistory(ctx context.Context, names []string, from time.Time
 		return errors.Join(a.PrintJSON(views), err)
 	}
 	if len(views) == 0 && err == nil {
+		if found {
+			a.Notef("no entries since %s on %s", from.Local().Format(time.DateTime), st.URL)
+			return nil
+		}
 		a.Notef("no history on %s: programs keep one with --history, or if HOLDFAST_HISTORY is 1", st.URL)
 		return nil
 	}
@@ -168,7 +179,8 @@ func (a *access) printHistory(views []historyView, names bool) error {
 		if v.Token > 0 {
 			token = fmt.Sprint(v.Token)
 		}
-		fmt.Fprintf(w, "%s\t%s%s\t%s\t%s\n", v.Time.Local().Format(time.DateTime), name(v.Name), printable.Line(strings.ReplaceAll(v.Kind, "_", " ")), token, printable.Line(v.who()))
+		line := fmt.Sprintf("%s\t%s%s\t%s\t%s", v.Time.Local().Format(time.DateTime), name(v.Name), printable.Line(strings.ReplaceAll(v.Kind, "_", " ")), token, printable.Line(v.who()))
+		fmt.Fprintln(w, strings.TrimRight(line, "\t"))
 	}
 	return w.Flush()
 }

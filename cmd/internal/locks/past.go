@@ -59,17 +59,11 @@ func eventsOf(lock string, entries []lease.HistoryEntry) (events []picture.Event
 	return events
 }
 
-// past adds the histories of the locks below a prefix.
+// past adds the histories of the locks below a prefix, and of the lock with that name.
 func past(ctx context.Context, client *lease.Client, prefix string, c *canvas) error {
 	var mu sync.Mutex
 	pool := workerpool.New(ctx, leases.InParallel, 0)
-	for name, err := range client.List(ctx, prefix) {
-		if err != nil {
-			return err
-		}
-		if !pool.WaitRoom(0) {
-			break
-		}
+	read := func(name string) {
 		pool.Go(0, func(ctx context.Context) error {
 			entries, err := client.History(ctx, name)
 			if errors.Is(err, store.ErrNotFound) {
@@ -80,6 +74,18 @@ func past(ctx context.Context, client *lease.Client, prefix string, c *canvas) e
 			c.add(seen{name, eventsOf(name, entries), err})
 			return ctx.Err()
 		})
+	}
+	for name, err := range client.List(ctx, prefix) {
+		if err != nil {
+			return err
+		}
+		if !pool.WaitRoom(0) {
+			break
+		}
+		read(name)
+	}
+	if prefix != "" && pool.WaitRoom(0) {
+		read(prefix)
 	}
 	return pool.Wait()
 }

@@ -3,6 +3,7 @@
 package serving
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -180,7 +181,7 @@ func (o *Options) check(rate bool) error {
 		return exit.Usagef("--listen must be an address and a port, such as 127.0.0.1:7070 or [::1]:7070")
 	}
 	if !IsLoopback(host) && o.Token == "" && o.User == "" {
-		return exit.Usagef("--listen %s can be reached from other machines: give --token-file or --password-file, or listen on 127.0.0.1:%s", cmdline.Echoed(host), port)
+		return exit.Usagef("--listen %s can be reached from other machines: give --token-file or --password-file, or listen on 127.0.0.1:%s", cmp.Or(cmdline.Echoed(host), "without an address"), port)
 	}
 	return nil
 }

@@ -76,6 +76,7 @@ var (
 	program    = []Writer{Program}
 	run        = []Writer{Run}
 	page       = []Writer{Page}
+	stores     = []Writer{Program, Page}
 )
 
 // metrics is the table. Names and labels that were released do not change.
@@ -101,8 +102,8 @@ var metrics = []Metric{
 	{Waiting, Gauge, "Locks that the program waits for now.", lock, program},
 	{Sessions, Gauge, "Sessions that are open now.", nil, program},
 	{ShortestLease, Gauge, "Seconds until the first of the held leases ends, if no renewal succeeds. Absent if no lease is held.", lock, program},
-	{Requests, Counter, "Calls of the store, by their outcome.", []string{"operation", "outcome"}, program},
-	{RequestDuration, Histogram, "Seconds that calls of the store took.", []string{"operation"}, program},
+	{Requests, Counter, "Calls of the store, by their outcome.", []string{"operation", "outcome"}, stores},
+	{RequestDuration, Histogram, "Seconds that calls of the store took.", []string{"operation"}, stores},
 	{Runs, Counter, "Runs that had the lock.", lock, run},
 	{LastRun, Gauge, "Unix time at which the last run with the lock ended.", lock, run},
 	{LastSuccess, Gauge, "Unix time at which the last run with the lock and status 0 ended; 0 if there was none.", lock, run},
