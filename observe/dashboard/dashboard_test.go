@@ -247,15 +247,6 @@ func TestHistory(t *testing.T) {
 		t.Fatal(err)
 	}
 	await(t, page, "cannot be read completely")
-
-	o := quick
-	o.History = func(context.Context, string) ([]lease.HistoryEntry, error) {
-		return []lease.HistoryEntry{{Seq: 9, Missing: 3, Kind: "taken over", Token: 7, Holder: "bob", By: "<eve>", Reason: "expired"}}, store.ErrCorrupt
-	}
-	body := await(t, serve(t, st, &o)+"/lock?name=job", "3 entries are missing here", "taken over", "&lt;eve&gt;", "expired", "cannot be read completely")
-	if strings.Index(body, "taken over") > strings.Index(body, "entries are missing") {
-		t.Errorf("the newest entry is the first one, so the gap before an entry stands below it:\n%s", body)
-	}
 }
 
 // TestOrder: each column sorts both ways, in the page and in its updates.
