@@ -24,7 +24,7 @@ func FromURL(rawURL string, opts *Options) (*Cluster, *Options, error) {
 	o := *cmp.Or(opts, &Options{})
 	query, err := o.parse(rawURL)
 	if err != nil {
-		return nil, nil, fmt.Errorf("%w: the URL of the store: %w", store.ErrMisconfigured, err)
+		return nil, nil, storeurl.Wrong(fmt.Errorf("%w: the URL of the store: %w", store.ErrMisconfigured, err))
 	}
 	cluster, err := chooseCluster(query.Get("kubeconfig"), query.Get("context"))
 	if err != nil {
