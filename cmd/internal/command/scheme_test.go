@@ -2,6 +2,8 @@ package command
 
 import (
 	"bytes"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -11,6 +13,10 @@ import (
 // TestSchemes walks the table of the kinds of stores: help, completion and messages list each kind,
 // and each command that opens a store reaches the parser of its URLs.
 func TestSchemes(t *testing.T) {
+	docs, err := filepath.Abs("../../../docs")
+	if err != nil {
+		t.Fatal(err)
+	}
 	t.Chdir(t.TempDir())
 	ownState(t, t.TempDir())
 	said := func(args ...string) string {
@@ -22,7 +28,18 @@ func TestSchemes(t *testing.T) {
 	storeStarts, objectStarts := said("__completeNoDesc", "ls", "--store", ""), said("__completeNoDesc", "get", "")
 	unknown := said("--store", "nosuch://x", "ls")
 	noObject, noTable := said("get", "dynamodb://x/y", "-"), said("item", "ls", "--bucket", "file:b", "--table", "s3://x")
+	page, err := os.ReadFile(filepath.Join(docs, "stores.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	last := 0
 	for _, s := range stores.Schemes() {
+		// The table of the page has the order of the help. It has no row for rediss.
+		if row := strings.Index(string(page), "| `"+s.Begins()); row >= 0 && row < last || row < 0 && s.Name != "rediss" {
+			t.Errorf("%s has another place in docs/stores.md, or none", s.Name)
+		} else if row >= 0 {
+			last = row
+		}
 		if !strings.Contains(help, "  "+s.Form+" ") || !strings.Contains(help, "\n  "+s.Name+":") {
 			t.Errorf("holdfast help stores does not explain %s", s.Form)
 		}

@@ -21,7 +21,7 @@ import (
 // wrongStore is a kind of store with a server: how a URL of it names a server, and how its parameters give a
 // request half a second.
 type wrongStore struct {
-	url    string // %s is HOST:PORT
+	url    string // %s is HOST:PORT; without it, only the URL is tested
 	prompt string // parameter, for a server that does not answer
 	bad    string // parameter with a value that is wrong
 }
@@ -37,13 +37,14 @@ var wrongStores = map[string]wrongStore{
 	"s3":           {"s3://bucket/app?endpoint=http://%s&region=us-east-1", "timeout=100ms", "timeout=soon"},
 	"gs":           {"gs://bucket/app?endpoint=http://%s&anonymous=true", "timeout=100ms", "timeout=soon"},
 	"azblob":       {"azblob://account/container/app?endpoint=http://%s&anonymous=true", "timeout=100ms", "timeout=soon"},
+	"k8s":          {"k8s://namespace/app?context=none", "", "timeout=soon"}, // kubeconfig names the server
 	"s3+versioned": {"s3+versioned://bucket/app?endpoint=http://%s&region=us-east-1", "timeout=100ms", "timeout=soon"},
 }
 
 // TestWrongStores: one mistake has one status on all kinds of stores, as docs/operations.md promises: one message
 // of one line. A hint to try again names the store with all parameters.
 func TestWrongStores(t *testing.T) {
-	t.Setenv("HOME", t.TempDir())
+	ownState(t, t.TempDir())
 	for name, value := range map[string]string{
 		"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AWS_EC2_METADATA_DISABLED": "true", "ETCDCTL_USER": "", "NATS_USER": "", "NATS_TOKEN": "",
 		"REDIS_PASSWORD": "", "MYSQL_PWD": "", "PGPASSWORD": "",
@@ -80,11 +81,12 @@ func TestWrongStores(t *testing.T) {
 		}
 	})
 	for _, s := range stores.Schemes() {
-		at, hasServer := wrongStores[s.Name]
-		if !hasServer && strings.Contains(s.Form, "//HOST") {
+		at := wrongStores[s.Name]
+		hasServer := strings.Contains(at.url, "%s")
+		if at.url == "" && strings.Contains(s.Form, "//HOST") {
 			t.Errorf("%s is not in the table", s.Name)
 		}
-		if !hasServer {
+		if at.url == "" {
 			at = wrongStore{url: s.Begins() + t.TempDir() + "/x?network=allow", bad: "unsafe=bogus"}
 			if s.Name == "k8s" { // a kubeconfig names the server
 				at = wrongStore{url: "k8s://jobs/app?kubeconfig=none", bad: "timeout=soon"}
@@ -165,6 +167,7 @@ func listen(t *testing.T, serve func(net.Conn)) net.Listener {
 
 // TestOtherNames: the message on an unknown kind of store proposes the kind that the user most likely meant.
 func TestOtherNames(t *testing.T) {
+	ownState(t, t.TempDir())
 	for raw, want := range map[string]string{
 		"mariadb://h/db": "mysql://", "valkey://h/0": "redis://", "azure://a/c": "azblob://", "gcs://b": "gs://", "rediss+tls://h/0": "rediss://",
 		"redis+tls://h/0": "rediss://", "postgresql://h/db": "postgres://", "postgresql:x": "postgres://", "mysq://h/db": "mysql://", "etc://h/p": "etcd://", "S4://b": "s3://",
@@ -184,6 +187,7 @@ func TestOtherNames(t *testing.T) {
 // TestPasswordsInTheClear: the command warns before a password for Redis, etcd or NATS may go to another machine
 // unencrypted.
 func TestPasswordsInTheClear(t *testing.T) {
+	ownState(t, t.TempDir())
 	t.Setenv("REDIS_PASSWORD", password)
 	t.Setenv("ETCDCTL_USER", "ada:"+password)
 	t.Setenv("NATS_USER", "ada")
@@ -208,7 +212,7 @@ func TestPasswordsInTheClear(t *testing.T) {
 
 // TestMissingDatabase: init cannot create a database, so the message says that the user must.
 func TestMissingDatabase(t *testing.T) {
-	t.Setenv("HOME", t.TempDir())
+	ownState(t, t.TempDir())
 	t.Setenv("MYSQL_PWD", password)
 	l := listen(t, func(c net.Conn) {
 		_, _ = c.Write(mysqlGreeting("mysql_native_password"))

@@ -175,7 +175,7 @@ func TestKubernetesCommand(t *testing.T) {
 		{user, []string{"--store", at, "run", "job", "--", "echo", "has run"}, 0, "has run"},
 		{user, []string{"--store", at, "ls", "--all"}, 0, "job"},
 		{user, []string{"--store", at + "?context=none", "ls"}, 78, "kubectl config get-contexts"},
-		{user, []string{"--store", "k8s://" + ns, "ls"}, 78, "k8s://NAMESPACE/PREFIX"},
+		{user, []string{"--store", "k8s://" + ns, "ls"}, 64, "k8s://NAMESPACE/PREFIX"},
 		{user, []string{"--store", "k8s://default/app", "ls"}, 77, "a role must allow"},
 		{"/none", []string{"--store", at, "ls"}, 78, "the kubeconfig"},
 	} {
