@@ -72,7 +72,14 @@ func (h *Handle) take(ctx context.Context, by func(context.Context) (*belief.Gua
 	if g != nil {
 		guard = &Guard{h: h, b: g}
 	}
+	returned := false
+	defer func() {
+		if g != nil && !returned { // done has panicked, and the caller gets no guard
+			_ = g.Release(context.WithoutCancel(ctx))
+		}
+	}()
 	done(guard, err)
+	returned = true
 	return guard, err
 }
 

@@ -140,3 +140,23 @@ func TestTakeoverReason(t *testing.T) {
 		mustRelease(t, next)
 	})
 }
+
+// TestPanicOfTrace: the function that Options.Trace returned panics, or is nil. The lock is free again.
+func TestPanicOfTrace(t *testing.T) {
+	for name, done := range map[string]func(*lease.Guard, error){"a panic": func(*lease.Guard, error) { panic("done") }, "nil": nil} {
+		bubble(t, func(t *testing.T, st store.Store) {
+			c := client(t, st, &lease.Options{Trace: func(ctx context.Context, _ string, g *lease.Guard) (context.Context, func(*lease.Guard, error)) {
+				return ctx, done
+			}})
+			func() {
+				defer func() {
+					if recover() == nil {
+						t.Errorf("%s: the panic is hidden", name)
+					}
+				}()
+				_, _ = c.TryAcquire(t.Context(), "job", nil) // it panics
+			}()
+			wantState(t, client(t, st, nil), "job", lease.Free)
+		})
+	}
+}

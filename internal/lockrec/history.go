@@ -165,6 +165,8 @@ func Chronicle(next, base *Record, n HistoryNote) (move bool) {
 	if n.Moved.From == h.From && n.Moved.Last >= h.first() {
 		h.Entries = h.Entries[min(n.Moved.Last-h.first()+1, uint64(len(h.Entries))):]
 	}
+	// Other programs may have written thousands.
+	h.Entries = h.Entries[max(0, len(h.Entries)-maxPending/len(`["g",0],`)):]
 	size := h.size()
 	for ; size > maxPending; size = h.size() {
 		h.Entries = h.Entries[1:]
@@ -298,7 +300,9 @@ func holdersHash(r *Record) uint32 {
 
 // short returns the entry with texts that are not too long.
 func (e HistoryEntry) short() HistoryEntry {
-	e.Time = e.Time.UTC().Truncate(time.Millisecond)
+	if e.Time = e.Time.UTC().Truncate(time.Millisecond); e.Time.Unix() < 0 { // a register has no such time
+		e.Time = time.Unix(0, 0).UTC()
+	}
 	e.Holder, e.By, e.Reason = shortened(e.Holder, maxHistoryName), shortened(e.By, maxHistoryName), shortened(e.Reason, maxHistoryReason)
 	return e
 }
@@ -441,7 +445,9 @@ func MoveHistory(r *Record, old []byte) (value []byte, mark HistoryMark, err err
 	}
 	reg.Holdfast, reg.Kind, reg.Name = PlainFormat, historyKind, r.Name
 	for value, err = marshal(reg); err == nil && len(value) > maxHistory; value, err = marshal(reg) {
-		reg.Parts = reg.Parts[1:]
+		for over := len(value) - maxHistory; over > 0 && len(reg.Parts) > 0; reg.Parts = reg.Parts[1:] {
+			over -= len(reg.Parts[0]) + len(`,`)
+		}
 	}
 	if bytes.Equal(value, old) {
 		value = nil

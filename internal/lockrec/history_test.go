@@ -504,3 +504,56 @@ func FuzzHistory(f *testing.F) {
 		}
 	})
 }
+
+// TestLongHistoryInARecord: another program has put many entries into a record, and many parts into the register. A
+// write and a move take no longer than usual.
+func TestLongHistoryInARecord(t *testing.T) {
+	entry := `["g",0],`
+	entries := strings.TrimSuffix(strings.Repeat(entry, 60<<10/len(entry)), ",")
+	count := strings.Count(entries, "g")
+	value := fmt.Sprintf(`{"holdfast":1,"kind":"lease","name":"job","state":"free","token":7,"nonce":"n","history":{"from":5,"last":%d,"e":[%s]}}`, count, entries)
+	base, err := lockrec.Decode("", "job", []byte(value))
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := newHistorian(t)
+	h.base = base
+	began := time.Now()
+	h.grant("ada", lockrec.Cause{})
+	h.register = []byte(`{"holdfast":1,"kind":"history","name":"job","parts":[` + strings.TrimSuffix(strings.Repeat("0,", 31<<10), ",") + "]}")
+	h.move()
+	if took := time.Since(began); took > 2*time.Second {
+		t.Errorf("a write and a move took %v", took)
+	}
+	if len(h.register) > 60<<10 {
+		t.Errorf("the register has %d bytes", len(h.register))
+	}
+	all, _ := lockrec.HistoryOf("job", h.base, h.register) // the error is that of the other parts
+	if last := all[len(all)-1]; last.Kind != lockrec.HistoryGranted || last.Seq != 5+uint64(count)+2 {
+		t.Errorf("the last entry is %+v, of %d", last, count)
+	}
+}
+
+// TestHistoryWithAWrongClock: the clock of a writer is far off. The entries of others stay readable.
+func TestHistoryWithAWrongClock(t *testing.T) {
+	for _, now := range []time.Time{{}, time.Unix(-10, 0), time.Date(9999, 12, 31, 23, 59, 50, 0, time.UTC)} {
+		h := newHistorian(t)
+		h.grant("ada", lockrec.Cause{})
+		right := h.now
+		h.now = now
+		h.release()
+		h.now = right
+		h.grant("bob", lockrec.Cause{})
+		if all := h.read(); len(all) != 4 || all[3].Seq != all[0].Seq+3 {
+			t.Errorf("%v: %q", now, told(all))
+		}
+		h = newHistorian(t)
+		h.now = now
+		h.grant("ada", lockrec.Cause{})
+		h.now = right
+		h.release()
+		if all := h.read(); len(all) != 3 || all[2].Kind != lockrec.HistoryReleased {
+			t.Errorf("begun at %v: %q", now, told(all))
+		}
+	}
+}

@@ -20,6 +20,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.yaml.in/yaml/v3"
@@ -42,9 +43,10 @@ const (
 // Cluster contains the address of an API server and the credentials for it.
 type Cluster struct {
 	server string // https://HOST:PORT
-	client *http.Client
-	query  string // the part of the URL of a store that chooses this cluster
-	fetch  func(ctx context.Context) (token string, until time.Time, err error)
+	client atomic.Pointer[http.Client]
+	query  string                                                               // the part of the URL of a store that chooses this cluster
+	fetch  func(ctx context.Context) (token string, until time.Time, err error) // nil: the token stays the same
+	turn   chan struct{}                                                        // of the one call of fetch
 
 	mu     sync.Mutex
 	cached string
@@ -75,11 +77,24 @@ func newCluster(server string, authorities []byte, config *tls.Config) (*Cluster
 		// A connection that is dead without a notice must not delay all later requests.
 		HTTP2: &http.HTTP2Config{SendPingTimeout: 5 * time.Second, PingTimeout: 5 * time.Second},
 	}
-	return &Cluster{server: u.String(), client: &http.Client{
+	c := &Cluster{server: u.String(), turn: make(chan struct{}, 1)}
+	c.client.Store(&http.Client{
 		Transport: transport,
 		// A redirect would send the token to another server.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}}, nil
+	})
+	return c, nil
+}
+
+// reconnect makes later requests use new connections instead of those of a client. A request on a connection of
+// HTTP/2 that ends without an answer leaves the connection in use, and it takes some seconds to find out that it
+// is dead.
+func (c *Cluster) reconnect(from *http.Client) {
+	next, old := *from, from.Transport.(*http.Transport)
+	next.Transport = old.Clone()
+	if c.client.CompareAndSwap(from, &next) {
+		old.CloseIdleConnections()
+	}
 }
 
 // InCluster returns the cluster of the pod in which the program runs, with the pod's service account.
@@ -100,25 +115,59 @@ func InCluster() (*Cluster, error) {
 	return c, nil
 }
 
-// token returns the token for a request, or "" if the cluster needs none.
+// token returns the token for a request, or "" if the cluster needs none. Its errors say that nothing was sent.
 func (c *Cluster) token(ctx context.Context) (string, error) {
-	if c.fetch == nil {
-		return "", nil
+	token, err := c.current(ctx)
+	switch {
+	case err == nil && strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }):
+		err = errors.New("it contains a character that no token has")
+	case err == nil:
+		return token, nil
+	case ctx.Err() != nil:
+		return "", store.MarkNotApplied(fmt.Errorf("%w: %w", store.ErrUnavailable, context.Cause(ctx)))
 	}
-	c.mu.Lock()
-	token, until := c.cached, c.until
-	c.mu.Unlock()
-	if token != "" && time.Now().Before(until) {
+	return "", store.MarkNotApplied(fmt.Errorf("%w: the token for Kubernetes: %w", store.ErrCredentials, err))
+}
+
+func (c *Cluster) current(ctx context.Context) (string, error) {
+	if token, ok := c.known(); ok {
+		return token, nil
+	}
+	select { // many requests at once must not start a program each
+	case c.turn <- struct{}{}:
+		defer func() { <-c.turn }()
+	case <-ctx.Done():
+		return "", ctx.Err()
+	}
+	if token, ok := c.known(); ok {
 		return token, nil
 	}
 	token, until, err := c.fetch(ctx)
 	if err != nil {
-		return "", fmt.Errorf("%w: the token for Kubernetes: %w", store.ErrCredentials, err)
+		return "", err
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.cached, c.until = token, until
 	return token, nil
+}
+
+// known returns the token, if it is known and not too old.
+func (c *Cluster) known() (string, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.cached, c.fetch == nil || c.cached != "" && time.Now().Before(c.until)
+}
+
+// drop makes the next request get a new token, because the server has refused this one. It reports whether there
+// may be another.
+func (c *Cluster) drop(token string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.cached == token {
+		c.until = time.Time{}
+	}
+	return c.fetch != nil
 }
 
 // secrets returns what no message may contain.
@@ -301,11 +350,10 @@ func fromKubeconfig(files []string, contextName string) (*Cluster, error) {
 		return nil, err
 	}
 	switch {
-	case user.Token != "":
-		c.cached, c.until = user.Token, time.Now().AddDate(100, 0, 0)
-		c.fetch = func(context.Context) (string, time.Time, error) { return user.Token, c.until, nil }
-	case user.TokenFile != "":
+	case user.TokenFile != "": // kubectl prefers it to the token, too
 		c.fetch = fileToken(user.TokenFile)
+	case user.Token != "":
+		c.cached = user.Token
 	case user.Exec != nil:
 		c.fetch = user.Exec.token
 	}

@@ -26,6 +26,12 @@
 // A refusal does not tell the current state, so a conflict costs one more request. If the reply to a write
 // is lost, the engine reads the object to find out whether the write was applied.
 //
+// Another program can change an object and leave its record as it is: for example, it adds an annotation. Then the
+// API server refuses the next PUT, and the store sends it again with the new resourceVersion. A write of this
+// store removes such an annotation.
+//
+// If the API server refuses a token before its end, the store gets a new one, and sends the request again.
+//
 // A waiter watches the object, from the resourceVersion of its read.
 //
 // # Promises

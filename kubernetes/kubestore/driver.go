@@ -2,6 +2,7 @@ package kubestore
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"net/http"
@@ -123,7 +124,12 @@ func list[T any](ctx context.Context, d *driver, prefix string, tombstones bool,
 				Metadata metadata `json:"metadata"`
 				Items    []lease  `json:"items"`
 			}
-			if err := d.send(ctx, http.MethodGet, d.leases, query, nil, &page, maxPage); err != nil {
+			err := d.send(ctx, http.MethodGet, d.leases, query, nil, &page, maxPage)
+			if expired := (*expiredError)(nil); errors.As(err, &expired) && expired.next != "" {
+				query.Set("continue", expired.next) // the caller took some minutes for the page before
+				continue
+			}
+			if err != nil {
 				yield(none, err)
 				return
 			}

@@ -10,8 +10,10 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/drivers/secrettext"
@@ -22,19 +24,37 @@ import (
 // maxText bounds the text of an error that a server sent, in bytes.
 const maxText = 500
 
-// send sends one request, within the time for it. It reads the answer into the variable answer, unless that is
-// nil. The answer may have at most limit bytes.
+// send sends one request, and a second one with a new token if the server refuses the token. It reads the answer
+// into the variable answer, unless that is nil. The answer may have at most limit bytes.
 func (d *driver) send(ctx context.Context, method, path string, query url.Values, body, answer any, limit int64) error {
-	// A program that prints the token can take longer than a request.
-	token, err := d.cluster.token(ctx)
-	if ctx.Err() == nil && err != nil {
-		return store.MarkNotApplied(err)
+	var refused error
+	for last := ""; ; {
+		// A program that prints the token can take longer than a request.
+		token, err := d.cluster.token(ctx)
+		switch {
+		case err != nil:
+			return err
+		case refused != nil && token == last:
+			return refused
+		}
+		err = d.sendOnce(ctx, token, method, path, query, body, answer, limit)
+		if refused != nil || !errors.Is(err, store.ErrCredentials) || !d.cluster.drop(token) {
+			return err
+		}
+		refused, last = err, token
 	}
+}
+
+// sendOnce sends one request, within the time for it.
+func (d *driver) sendOnce(ctx context.Context, token, method, path string, query url.Values, body, answer any, limit int64) error {
 	share := engine.Share(ctx, d.o.Timeout)
 	within, cancel := context.WithTimeout(ctx, share)
 	defer cancel()
-	err = func() error {
-		resp, err := d.request(within, token, method, path, query, body)
+	client := d.cluster.client.Load()
+	var reused atomic.Bool // the connection has answered before
+	within = httptrace.WithClientTrace(within, &httptrace.ClientTrace{GotConn: func(i httptrace.GotConnInfo) { reused.Store(i.Reused) }})
+	err := func() error {
+		resp, err := d.request(within, client, token, method, path, query, body)
 		if err != nil {
 			return err
 		}
@@ -63,13 +83,16 @@ func (d *driver) send(ctx context.Context, method, path string, query url.Values
 		// The caller chose the cause. It can match an error that says "not applied".
 		return store.MarkUnknown(fmt.Errorf("%w: %w", store.ErrUnavailable, context.Cause(ctx)))
 	case within.Err() != nil:
+		if reused.Load() {
+			d.cluster.reconnect(client)
+		}
 		return fmt.Errorf("%w: no answer within %v", store.ErrUnavailable, share.Round(time.Millisecond))
 	}
 	return d.explain(err)
 }
 
 // request sends one request. The caller closes the body of the answer.
-func (d *driver) request(ctx context.Context, token, method, path string, query url.Values, body any) (*http.Response, error) {
+func (d *driver) request(ctx context.Context, client *http.Client, token, method, path string, query url.Values, body any) (*http.Response, error) {
 	var content io.Reader
 	if body != nil {
 		text, err := json.Marshal(body)
@@ -92,7 +115,7 @@ func (d *driver) request(ctx context.Context, token, method, path string, query 
 	if token != "" {
 		r.Header.Set("Authorization", "Bearer "+token)
 	}
-	return d.cluster.client.Do(r)
+	return client.Do(r)
 }
 
 // statusError is the refusal of an API server.
@@ -102,15 +125,22 @@ type statusError struct {
 	Message string `json:"message"`
 	Reason  string `json:"reason"`
 	Details struct {
-		Kind string `json:"kind"`
+		Kind   string `json:"kind"`
+		Causes []struct {
+			Reason string `json:"reason"`
+		} `json:"causes"`
 	} `json:"details"`
+	Metadata struct {
+		Continue string `json:"continue"`
+	} `json:"metadata"`
 }
 
 func (e *statusError) Error() string { return fmt.Sprintf("%s (status %d)", e.Message, e.code) }
 
 // refused returns the error in an answer, or nil.
 func (d *driver) refused(resp *http.Response) error {
-	if resp.StatusCode == http.StatusOK || resp.StatusCode == http.StatusCreated {
+	switch resp.StatusCode {
+	case http.StatusOK, http.StatusCreated, http.StatusAccepted: // the last one if a finalizer delays a deletion
 		return nil
 	}
 	e := &statusError{code: resp.StatusCode}
@@ -120,6 +150,14 @@ func (d *driver) refused(resp *http.Response) error {
 	}
 	return e
 }
+
+// expiredError says that the server has forgotten the state of a listing, which can continue with a later state.
+type expiredError struct {
+	error
+	next string
+}
+
+func (e *expiredError) Unwrap() error { return e.error }
 
 func isNotFound(err error) bool { return errors.Is(err, store.ErrNotFound) }
 
@@ -171,10 +209,17 @@ func (d *driver) classify(e *statusError) error {
 	case http.StatusUnauthorized:
 		return failed(store.ErrCredentials, "; the token or the client's certificate is not valid")
 	case http.StatusForbidden:
+		for _, cause := range e.Details.Causes {
+			if cause.Reason == "NamespaceTerminating" {
+				return failed(store.ErrMisconfigured, "; the namespace "+d.o.Namespace+" is being deleted")
+			}
+		}
 		return failed(store.ErrDenied, "; a role must allow get, list, watch, create, update and delete of leases in the namespace "+d.o.Namespace)
 	case http.StatusTooManyRequests:
 		// The API server limits requests before it begins to handle them.
 		return failed(engine.ErrBusy, "")
+	case http.StatusGone:
+		return &expiredError{failed(store.ErrUnavailable, ""), e.Metadata.Continue}
 	case http.StatusBadRequest, http.StatusMethodNotAllowed, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType, http.StatusUnprocessableEntity:
 		return failed(store.ErrMisconfigured, "")
 	}

@@ -37,7 +37,7 @@ const (
 
 	// maxAnswer and maxPage are larger than any object, and than any page of a listing, in bytes.
 	maxAnswer = 1 << 20
-	maxPage   = pageSize * 300 << 10
+	maxPage   = pageSize * maxAnswer / 2
 
 	// maxPages bounds a listing, which a wrong server could make endless.
 	maxPages = 10_000
@@ -104,8 +104,14 @@ func New(cluster *Cluster, opts *Options) (*Store, error) {
 			Trusted: true,
 			MinTTL:  MinTTL,
 		},
-		Trusted:   true,
-		Tags:      true,
+		Trusted: true,
+		Tags:    true,
+		// A program that adds an annotation or a label of its own changes the resourceVersion, and not the uid.
+		TagChanges: func(from, to engine.Tag) bool {
+			_, uid, _ := strings.Cut(string(from), ".")
+			_, current, _ := strings.Cut(string(to), ".")
+			return uid == current && uid != ""
+		},
 		ReadTries: engine.DefaultTries,
 		Logger:    o.Logger,
 	})
@@ -117,7 +123,7 @@ func New(cluster *Cluster, opts *Options) (*Store, error) {
 
 // Close closes the idle connections to the API server.
 func (s *Store) Close() error {
-	s.d.cluster.client.CloseIdleConnections()
+	s.d.cluster.client.Load().CloseIdleConnections()
 	return nil
 }
 
@@ -126,7 +132,7 @@ func (c *Cluster) host() string {
 	if err != nil {
 		return ""
 	}
-	return u.Host
+	return u.Host + u.Path // one address can have many clusters
 }
 
 // hash returns the SHA-256 of a text as hexadecimal digits.

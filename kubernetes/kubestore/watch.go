@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/url"
@@ -15,6 +16,10 @@ import (
 
 // safetyRead is how often a waiter reads without an event: a connection can be lost without a notice.
 const safetyRead = 10 * time.Second
+
+// shortestWatch is how long a watch lasts at least on a healthy server. After a shorter one the caller waits
+// without it for a while.
+const shortestWatch = 200 * time.Millisecond
 
 // Watch implements [store.Watcher]. It lists the one object of the register, which also returns the
 // resourceVersion if there is no object, and then watches the object from there.
@@ -51,8 +56,12 @@ func (s *Store) Watch(ctx context.Context, key string, seen store.Version) error
 		one.Set("watch", "true")
 		one.Set("resourceVersion", found.Metadata.ResourceVersion)
 		one.Set("timeoutSeconds", strconv.Itoa(int(safetyRead/time.Second)))
+		began := time.Now()
 		if changed, err := s.d.await(ctx, one); changed || err != nil {
 			return err
+		}
+		if time.Since(began) < shortestWatch {
+			return fmt.Errorf("%w: the server ended a watch at once", store.ErrUnavailable)
 		}
 	}
 }
@@ -64,7 +73,7 @@ func (d *driver) await(ctx context.Context, query url.Values) (changed bool, err
 	var resp *http.Response
 	token, err := d.cluster.token(ctx)
 	if err == nil {
-		resp, err = d.request(within, token, http.MethodGet, d.leases, query, nil)
+		resp, err = d.request(within, d.cluster.client.Load(), token, http.MethodGet, d.leases, query, nil)
 	}
 	if err == nil {
 		defer resp.Body.Close()
@@ -78,9 +87,12 @@ func (d *driver) await(ctx context.Context, query url.Values) (changed bool, err
 			err = json.NewDecoder(io.LimitReader(resp.Body, maxAnswer)).Decode(&event)
 		}
 	}
+	var refusal *statusError
 	switch {
 	case ctx.Err() != nil:
 		return false, context.Cause(ctx)
+	case errors.As(err, &refusal) && refusal.code == http.StatusUnauthorized:
+		d.cluster.drop(token)
 	case err == nil:
 		return true, nil // also if the event is an error, such as status 410
 	case within.Err() != nil, errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):

@@ -121,7 +121,7 @@ func events(ctx context.Context, t *testing.T, url string) <-chan event {
 
 func client(t *testing.T, st store.Store, holder string) *lease.Client {
 	t.Helper()
-	c, err := lease.New(st, &lease.Options{Holder: holder})
+	c, err := lease.New(st, &lease.Options{Holder: holder, History: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -229,25 +229,48 @@ func TestPolicy(t *testing.T) {
 	}
 }
 
-// TestHistory: the time line of a lock has its entries and its gaps, also if a part of the history is damaged.
+// TestHistory: the time line of a lock has its entries, also if a part of the history is damaged.
 func TestHistory(t *testing.T) {
 	st := memstore.New()
-	acquire(t, client(t, st, "ada"), "job")
+	ada, eve := client(t, st, "ada"), client(t, st, "<eve>")
+	g := acquire(t, ada, "job")
+	if _, err := eve.Break(t.Context(), "job", g.Token(), &lease.BreakOptions{Immediate: true}); err != nil {
+		t.Fatal(err)
+	}
+	acquire(t, eve, "job")
+	page := serve(t, st, &quick) + "/lock?name=job"
+	await(t, page, "broken", "&lt;eve&gt;", "granted")
+	for _, c := range []*lease.Client{ada, eve} {
+		_ = c.Close(t.Context()) // ada has lost the lock; this ends the moves of entries
+	}
+	if _, err := store.Update(t.Context(), st, ".holdfast/history/lock/job", func([]byte) ([]byte, error) { return []byte("no history"), nil }); err != nil {
+		t.Fatal(err)
+	}
+	await(t, page, "cannot be read completely")
+}
+
+// TestGap: the newest entry is the first one. So entries that are missing before an entry are named below it.
+func TestGap(t *testing.T) {
+	st := memstore.New()
 	keeper, err := lease.New(st, &lease.Options{Holder: "eve", History: true})
 	if err != nil {
 		t.Fatal(err)
 	}
-	acquire(t, keeper, "kept")
-	// By default, the page shows the history that clients of leases keep.
-	await(t, serve(t, st, &quick)+"/lock?name=kept", "k-granted", "begun", "eve")
-
-	o := quick
-	o.History = func(context.Context, string) ([]lease.HistoryEntry, error) {
-		return []lease.HistoryEntry{{Seq: 9, Missing: 3, Kind: "taken over", Token: 7, Holder: "bob", By: "<eve>", Reason: "expired"}}, store.ErrCorrupt
+	if err := acquire(t, keeper, "job").Release(t.Context()); err != nil {
+		t.Fatal(err)
 	}
-	body := await(t, serve(t, st, &o)+"/lock?name=job", "3 entries are missing here", "taken over", "&lt;eve&gt;", "expired", "cannot be read completely")
-	if strings.Index(body, "taken over") > strings.Index(body, "entries are missing") {
-		t.Errorf("the newest entry is the first one, so the gap before an entry stands below it:\n%s", body)
+	if err := keeper.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	ada := client(t, st, strings.Repeat("ada", 20)) // she keeps no history, so the record drops the oldest entries
+	for range 100 {
+		if err := acquire(t, ada, "job").Release(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	body := await(t, serve(t, st, &quick)+"/lock?name=job", "Entries missing here", "granted")
+	if strings.Index(body, "Entries missing here") < strings.LastIndex(body, "adaada") {
+		t.Errorf("the gap is above the oldest entry of ada:\n%s", body)
 	}
 }
 

@@ -591,7 +591,7 @@ func (r *reader) readHistory(name string) {
 	ctx, cancel := context.WithTimeout(r.ctx, readTimeout)
 	defer cancel()
 	begun := time.Now()
-	entries, err := r.p.o.History(ctx, name)
+	entries, err := r.locksOf.History(ctx, name)
 	r.answered(begun, err)
 	h = &history{entries: entries, read: begun}
 	switch {

@@ -40,6 +40,11 @@ type Options struct {
 	// [Driver.Write] needs the tag of the state that it names.
 	Tags bool
 
+	// TagChanges reports whether another program can have changed the tag of a state from one to another, and
+	// left the envelope as it is. If the server then refuses a write, the engine sends it again with the new
+	// tag. Nil means never.
+	TagChanges func(from, to Tag) bool
+
 	// Numbered says that the backend numbers its states. The ID of a state is then its
 	// number, a hyphen and its nonce: for example, "8-" and the nonce.
 	Numbered bool

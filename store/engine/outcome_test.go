@@ -3,6 +3,8 @@ package engine_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -160,6 +162,39 @@ func TestRequests(t *testing.T) {
 			}
 		})
 	})
+}
+
+// TestTagChanges: another program changes the tag of a state several times. With TagChanges this is no conflict, also
+// if a reply was lost. A state that another writer has written is one.
+func TestTagChanges(t *testing.T) {
+	for _, changes := range []bool{true, false} {
+		f := &server{tags: true}
+		s := f.open(t, func(o *engine.Options) {
+			o.TagChanges = func(_, to engine.Tag) bool { return changes && strings.HasPrefix(string(to), "touched") }
+		})
+		v := mustPut(t, s, "k", "", "one")
+		for i := range 4 {
+			f.mu.Lock()
+			row := f.rows["k"]
+			row.Tag = engine.Tag(fmt.Sprint("touched", i))
+			f.rows["k"] = row
+			f.mu.Unlock()
+			f.requests()
+			w, err := s.Put(t.Context(), "k", v, []byte("two"))
+			if got := f.requests(); changes && (err != nil || got != "write read write") {
+				t.Fatalf("%v, requests %q", err, got)
+			}
+			if !changes && !errors.Is(err, store.ErrConflict) {
+				t.Fatalf("without TagChanges: %v", err)
+			}
+			if changes {
+				if _, err := s.Put(t.Context(), "k", v, nil); !errors.Is(err, store.ErrConflict) {
+					t.Fatalf("a put over an older state: %v", err)
+				}
+				v = w
+			}
+		}
+	}
 }
 
 // TestVersionWithoutTag: a version whose tag was in a lost reply can be named in a write:

@@ -189,7 +189,7 @@ func (w *writing) conflicts(ctx context.Context, current Stored, cause error) (S
 	if err := w.s.durable(ctx, resolution); err != nil {
 		return Stored{}, w.failed(store.MarkUnknown(err))
 	}
-	if resolution == store.ResolutionPending && current.Number == w.base.Number && (current.Tag == w.base.Tag || w.base.Tag == "") {
+	if resolution == store.ResolutionPending && current.Number == w.base.Number && (current.Tag == w.base.Tag || w.base.Tag == "" || w.s.o.TagChanges != nil && w.s.o.TagChanges(w.base.Tag, current.Tag)) {
 		return Stored{}, w.unchangedBase(current, cause)
 	}
 	switch {
@@ -226,7 +226,7 @@ func (s *Store) durable(ctx context.Context, resolution store.Resolution) error 
 // unexpected: the read may have been faster than the write that caused the refusal, but not
 // several times in a row.
 func (w *writing) unchangedBase(current Stored, cause error) error {
-	if !errors.Is(cause, store.ErrConflict) {
+	if !errors.Is(cause, store.ErrConflict) || current.Tag != w.base.Tag {
 		w.base.Tag = current.Tag
 		return errSendAgain
 	}

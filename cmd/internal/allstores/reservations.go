@@ -3,7 +3,6 @@ package allstores
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net/url"
 	"slices"
@@ -192,7 +191,7 @@ func (at *bucketURL) settingOf(p map[string]string) (*reservation.Config, error)
 		}
 		s, err := reservation.ParseConfig(text)
 		if err != nil {
-			return nil, fmt.Errorf("the parameter %s: %w", name, err)
+			return nil, exit.Usagef("the parameter %s: %w", name, err)
 		}
 		if found != nil && *found != s {
 			return nil, exit.Usagef("%s and %s name two tables or two timeouts: name the same table and timeout, or writers of the bucket do not exclude each other", paramConditionalPut, paramCopyIfAbsent)

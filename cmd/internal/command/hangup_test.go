@@ -192,7 +192,7 @@ func TestTerminalLostWhileStopped(t *testing.T) {
 	time.Sleep(1100 * time.Millisecond) // the lease ends
 	sh.send("fg\n")
 	sh.send("\n")
-	sh.expect(`did not confirm a renewal in time\. The command was stopped\.`)
+	sh.expect(`did not confirm a renewal in time: .*this machine was suspended\. The command was stopped\.`)
 	sh.prompt()
 	if isThere(filepath.Join(dir, "went-on"))() {
 		t.Error("the command went on without its lock")

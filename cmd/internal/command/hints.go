@@ -67,8 +67,11 @@ func (a *app) onStore(err error) string {
 	return "holdfast --store " + output.Quote(url)
 }
 
-// needsInit are the texts of the stores that lack what holdfast init creates.
-var needsInit = regexp.MustCompile(`create the \S+( \S+)? with holdfast init|holdfast init creates it`)
+// needsInit reports whether a store lacks what holdfast init creates: the texts of the stores say so.
+func needsInit(err error) bool {
+	return errors.Is(err, store.ErrMisconfigured) &&
+		regexp.MustCompile(`create the \S+( \S+)? with holdfast init|holdfast init creates it`).MatchString(err.Error())
+}
 
 // hints returns what the reader of an error can do.
 func (a *app) hints(err error) []string {
@@ -89,7 +92,7 @@ func (a *app) hints(err error) []string {
 		return []string{"the store's reply was lost: before you try again, find out whether the write was applied"}
 	case errors.Is(err, storeurl.ErrWrong):
 		return []string{"the URLs of all stores, and their parameters: holdfast help stores"}
-	case errors.Is(err, store.ErrMisconfigured) && a.Path != "holdfast init" && needsInit.MatchString(err.Error()):
+	case a.Path != "holdfast init" && needsInit(err):
 		return []string{"to create what is missing: " + on + " init"}
 	case status == exit.Unreachable && a.Opened != "":
 		return []string{"check the server and the network, then: " + on + " doctor"}

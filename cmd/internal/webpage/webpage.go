@@ -56,14 +56,14 @@ func Serve(ctx context.Context, in *cmdline.Invocation, o *serving.Options) erro
 	if o.Doctor {
 		options.Doctor = func(ctx context.Context) (string, error) { return examine(ctx, in) }
 	}
-	counted := metrics.New(&metrics.Options{Store: st.URL})
-	options.Metrics = counted
-	page, err := dashboard.New(counted.Store(st.Store), options)
+	counts := metrics.New(&metrics.Options{Store: st.URL})
+	options.Metrics = counts
+	page, err := dashboard.New(counts.Store(st.Store), options)
 	if err != nil {
 		return err
 	}
 	defer page.Close()
-	counted.AddSeen(func() (metrics.Seen, bool) {
+	counts.AddSeen(func() (metrics.Seen, bool) {
 		s := page.Summary()
 		return metrics.Seen{Held: s.Held, Waiting: s.Waiting, Unreadable: s.Unreadable, Shortest: s.Shortest, Age: time.Since(s.Listed)}, !s.Listed.IsZero()
 	})

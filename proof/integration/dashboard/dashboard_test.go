@@ -84,7 +84,7 @@ func (s *server) url(path string) string { return "http://" + s.address + "/" + 
 
 func client(t *testing.T, st store.Store, holder string, o lease.Options) *lease.Client {
 	t.Helper()
-	o.Holder = holder
+	o.Holder, o.History = holder, true
 	c, err := lease.New(st, &o)
 	if err != nil {
 		t.Fatal(err)
@@ -102,23 +102,22 @@ func acquire(t *testing.T, c *lease.Client, name string) *lease.Guard {
 	return g
 }
 
-// history is a stand-in for the history of a lock.
-func history(context.Context, string) ([]dashboard.HistoryEntry, error) {
-	at := time.Now().Add(-time.Hour)
-	return []dashboard.HistoryEntry{
-		{Seq: 4, Missing: 3, Time: at, Kind: "granted", Token: 1795552321134001, Holder: "ada@db1 pid 4711"},
-		{Seq: 5, Time: at.Add(20 * time.Minute), Kind: "yield asked", Token: 1795552321134001, Holder: "ada@db1 pid 4711", By: "eve@ops pid 9", Reason: "a deployment"},
-		{Seq: 6, Time: at.Add(30 * time.Minute), Kind: "taken over", Token: 1795552321134002, Holder: "bob@db2 pid 812", By: "ada@db1 pid 4711", Reason: "the lease was not renewed for its TTL"},
-		{Seq: 7, Time: at.Add(40 * time.Minute), Kind: "broken", Token: 1795552321134003, Holder: "bob@db2 pid 812", By: "eve@ops pid 9"},
-		{Seq: 8, Time: at.Add(45 * time.Minute), Kind: "released", Token: 1795552321134003, Holder: "bob@db2 pid 812"},
-	}, nil
-}
-
 // scene is a store with one lock of each kind, and a page of everything.
 func scene(t *testing.T, st store.Store) *server {
 	t.Helper()
 	ada, bob, eve := client(t, st, "ada@db1 pid 4711", lease.Options{}), client(t, st, "bob@db2 pid 812", lease.Options{}), client(t, st, "eve@ops pid 9", lease.Options{})
-	acquire(t, ada, "jobs/nightly")
+	for _, c := range []*lease.Client{bob, eve, bob, ada} {
+		g := acquire(t, c, "jobs/nightly")
+		if c == eve {
+			if _, err := ada.Break(t.Context(), "jobs/nightly", g.Token(), &lease.BreakOptions{Immediate: true}); err != nil {
+				t.Fatal(err)
+			}
+		} else if c == bob {
+			if err := g.Release(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
 	if _, err := eve.RequestYield(t.Context(), "jobs/nightly", &lease.YieldOptions{Reason: "a deployment"}); err != nil {
 		t.Fatal(err)
 	}
@@ -185,8 +184,7 @@ func scene(t *testing.T, st store.Store) *server {
 		}
 	}
 	return serve(t, st, &dashboard.Options{
-		Logs:    []dashboard.Log{{Name: "s3://bucket/commits", Log: commits, Followers: []string{"indexer", "absent"}}},
-		History: history,
+		Logs: []dashboard.Log{{Name: "s3://bucket/commits", Log: commits, Followers: []string{"indexer", "absent"}}},
 		Doctor: func(context.Context) (string, error) {
 			return "create-if-absent twice   ok   the second was refused\nleases are safe on this store\n", nil
 		},
