@@ -63,6 +63,9 @@ type Options struct {
 	// Logs are the commit logs that the page shows.
 	Logs []Log
 
+	// History returns the history of a lock. Default: the method History of a [lease.Client].
+	History func(ctx context.Context, name string) ([]lease.HistoryEntry, error)
+
 	// Doctor examines the store, and returns a report for people. The page calls it once, in the
 	// background, within five minutes. Default: the page shows the command line of the examination.
 	Doctor func(ctx context.Context) (string, error)
@@ -143,6 +146,9 @@ func New(st store.Store, o *Options) (*Page, error) {
 	locks, err := lease.New(st, &lease.Options{KeyPrefix: p.o.KeyPrefix, TTL: max(30*time.Second, p.traits.MinTTL), NoPresence: true, Tuning: lease.Tuning{MaxClockDrift: p.o.MaxClockDrift}})
 	if err != nil {
 		return nil, err
+	}
+	if p.o.History == nil {
+		p.o.History = locks.History
 	}
 	checkpoints, err := checkpoint.New(st, &checkpoint.Options{KeyPrefix: p.o.CheckpointPrefix})
 	if err != nil {

@@ -265,30 +265,20 @@ func (p *Page) lockPage(name string, now time.Time) (v lockPage) {
 	}
 	if h != nil {
 		for _, e := range slices.Backward(h.entries) {
-			e.Kind, e.Holder, e.By, e.Reason = lease.HistoryKind(visible(string(e.Kind))), visible(e.Holder), visible(e.By), visible(e.Reason)
-			v.History = append(v.History, historyView{e, classOf(e.Kind)})
+			e.Holder, e.By, e.Reason = visible(e.Holder), visible(e.By), visible(e.Reason)
+			class := cmp.Or(historyClasses[e.Kind], "other")
+			e.Kind = lease.HistoryKind(visible(string(e.Kind))) // a later version can add kinds
+			v.History = append(v.History, historyView{e, class})
 		}
 	}
 	return v
 }
 
-// classOf returns the class of the style of a kind of entry.
-func classOf(kind lease.HistoryKind) string {
-	switch kind {
-	case lease.HistoryGranted:
-		return "granted"
-	case lease.HistoryReleased:
-		return "released"
-	case lease.HistoryEntered:
-		return "entered"
-	case lease.HistoryLeft:
-		return "left"
-	case lease.HistoryYieldRequested, lease.HistoryYieldRefused:
-		return "asked"
-	case lease.HistoryLost, lease.HistoryTakenOver, lease.HistoryBroken:
-		return "bad"
-	}
-	return "other"
+// historyClasses are the classes of the styles of entries.
+var historyClasses = map[lease.HistoryKind]string{
+	lease.HistoryGranted: "granted", lease.HistoryReleased: "released", lease.HistoryEntered: "entered", lease.HistoryLeft: "left",
+	lease.HistoryYieldRequested: "asked", lease.HistoryYieldRefused: "asked",
+	lease.HistoryTakenOver: "bad", lease.HistoryLost: "bad", lease.HistoryBroken: "bad",
 }
 
 type logView struct {
@@ -505,7 +495,7 @@ func (r *reader) ready(q query, names []string) bool {
 		return (time.Since(r.marks.listed) < recent || r.marks.problem != "") && known(&r.marks, names)
 	case kindLock:
 		e := r.locks.entries[q.name]
-		return e != nil && (time.Since(time.UnixMilli(e.read)) < recent || e.problem != "") && r.histories[q.name] != nil && r.knownSessions(names)
+		return e != nil && (time.Since(time.UnixMilli(e.read)) < recent || e.problem != "") && r.knownSessions(names) && r.histories[q.name] != nil
 	case kindLogs:
 		return !slices.ContainsFunc(r.logs, func(s logState) bool { return s.read.IsZero() })
 	case kindPanels:

@@ -271,7 +271,7 @@ func TestEmptyStoreIsNotTheDefault(t *testing.T) {
 func TestFlagsThatSayWhere(t *testing.T) {
 	a := &app{}
 	a.root = a.command()
-	known := map[string]bool{"store": true, "also-store": true, "file": true, "handle": true, "report": true, "metrics": true, "table": true, "bucket": true, "reference-base": true, "log": true, "token-file": true, "password-file": true}
+	known := map[string]bool{"store": true, "also-store": true, "file": true, "handle": true, "report": true, "metrics": true, "table": true, "bucket": true, "reference-base": true, "log": true, "token-file": true, "password-file": true, "svg": true}
 	seen := map[string]bool{}
 	visit := func(f *pflag.Flag) {
 		for _, word := range []string{"where", "store", "file", "URL", "directory"} {
