@@ -170,8 +170,13 @@ func (l *keyQueue) plan(batch []*call, base state) (plan, error) {
 		}
 	}
 	p.next = p.next.follow()
+	p.next.chronicle(&base.rec, batch[0].Verb, l.k.opts.History)
 	var err error
-	if p.value, err = p.next.encode(l.key); err != nil {
+	if p.value, err = p.next.encode(l.key); errors.Is(err, store.ErrTooLarge) {
+		delete(p.next.unknown, historyField) // or what is there in place of a history
+		p.value, err = p.next.encode(l.key)
+	}
+	if err != nil {
 		return p, store.MarkNotApplied(&store.OpError{Op: "put", Key: l.register, Err: err})
 	}
 	for i, c := range batch {

@@ -113,6 +113,9 @@
 //   - token: the highest fencing token; absent if there is none.
 //   - nonce: the nonce of this write.
 //   - written: the time by the writer's clock, for people only.
+//   - history: what happened to the checkpoint; absent if no keeper keeps it ([Options].History). A
+//     damaged history never stops a change. A keeper with this option replaces it. If the record is full, a
+//     write drops the history.
 //
 // If a record has other fields, a write does not change them. The keeper never overwrites a
 // register whose value is not such a record: for example, if a name occurs twice, a number is out

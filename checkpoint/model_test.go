@@ -27,6 +27,7 @@ type stored struct {
 	EventID  string `json:"event_id"`
 	Token    uint64
 	N        uint64
+	History  json.RawMessage
 }
 
 // history sees every write that takes effect, in order, below all faults.
@@ -102,7 +103,7 @@ func TestModel(t *testing.T) {
 		}
 	}
 	t.Logf("%v", total)
-	for _, s := range []string{"advanced", "behind", "fenced", "rolled back", "reset", "delete", "outcome unknown", "not applied"} {
+	for _, s := range []string{"advanced", "behind", "fenced", "rolled back", "reset", "delete", "outcome unknown", "not applied", "history"} {
 		if total[s] == 0 {
 			t.Errorf("no call came to %q: the test tests nothing", s)
 		}
@@ -122,7 +123,9 @@ func model(t *testing.T, seed uint64, total map[string]int) {
 		if i == 0 { // without Resolver: it cannot resolve a write that other writes have followed
 			s = struct{ store.Store }{st}
 		}
-		k := open(t, s, checkpoint.ResolvingIn(time.Second))
+		opts := checkpoint.ResolvingIn(time.Second)
+		opts.History = i > 0
+		k := open(t, s, opts)
 		for j := range uint64(3) {
 			r := rand.New(rand.NewPCG(seed+1, i<<8|j))
 			work.Go(func() {
@@ -143,6 +146,7 @@ func model(t *testing.T, seed uint64, total map[string]int) {
 	}
 	for register, states := range h.states {
 		checkStates(t, register, states)
+		total["history"] += checkHistories(t, register, states)
 	}
 	for _, c := range calls {
 		total[c.check(t, h)]++

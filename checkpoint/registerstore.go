@@ -34,6 +34,11 @@ type Options struct {
 	// returns an error, Reset and Delete fail. Default: Reset and Delete do not check leases.
 	HeldBy func(ctx context.Context, key string) (h Holder, held bool, err error)
 
+	// History keeps a history of each checkpoint that this keeper changes; see [RegisterStore.History]. A
+	// keeper without this option adds entries only to a history that exists. The entries are part of the
+	// write that changes the checkpoint.
+	History bool
+
 	// PollInterval is the time between two reads of Watch if the store is not a
 	// [store.Watcher]. Default: [store.DefaultPollInterval].
 	PollInterval time.Duration

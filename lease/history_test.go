@@ -70,7 +70,7 @@ func TestHistoryOfOperators(t *testing.T) {
 		must(t, err)
 		<-g.YieldRequested()
 		must(t, g.RefuseYield(t.Context(), "no"))
-		_, err = operator.Break(t.Context(), "job", g.Token(), nil)
+		_, err = operator.Break(t.Context(), "job", g.Token(), &lease.BreakOptions{Reason: "it hangs"})
 		must(t, err)
 		<-g.Context().Done()
 		_ = g.Release(t.Context())
@@ -88,7 +88,7 @@ func TestHistoryOfOperators(t *testing.T) {
 			"granted 0 ada  ",
 			"yield requested 0 ada eve upgrade",
 			"yield refused 0 ada eve no",
-			"broken 0 ada eve ",
+			"broken 0 ada eve it hangs",
 			"released 0 ada  ",
 			"granted 2 bob  ",
 			"taken over 2 bob ada the earlier holder did not renew while a waiter watched for 30s",

@@ -1,6 +1,7 @@
 package lease
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -72,6 +73,9 @@ type BreakOptions struct {
 	// Immediate lets other clients take the lock at once. A living holder may still trust its
 	// lease until its deadline.
 	Immediate bool
+
+	// Reason is for people: the history of the lock shows it. Default: none.
+	Reason string
 }
 
 // Break ends the grant of another holder. Pass the token of that grant. Break writes a record with
@@ -107,7 +111,8 @@ type BreakOptions struct {
 // take the lock at once. To end only one holder, end its process. Other clients then revoke its
 // session.
 func (c *Client) Break(ctx context.Context, name string, token uint64, o *BreakOptions) (Record, error) {
-	now := o != nil && o.Immediate
+	o = cmp.Or(o, &BreakOptions{})
+	now := o.Immediate
 	of, err := c.space.Lock(name)
 	if err != nil {
 		return Record{}, err
@@ -119,7 +124,7 @@ func (c *Client) Break(ctx context.Context, name string, token uint64, o *BreakO
 		return Record{}, err
 	}
 	var asIs *Record
-	broken, err := of.Change(ctx, base, lockrec.Cause{Kind: lockrec.HistoryBroken}, func(s *cell.Seen) (*Record, error) {
+	broken, err := of.Change(ctx, base, lockrec.Cause{Kind: lockrec.HistoryBroken, Reason: o.Reason}, func(s *cell.Seen) (*Record, error) {
 		if asIs = s.Rec; asIs == nil {
 			return nil, of.Absent()
 		}

@@ -82,6 +82,7 @@ has read.`,
 		},
 	}
 	p.add(cmd)
+	f.addHistory(cmd)
 	cmd.Flags().Uint64Var(&opts.Token, "fence", 0, "fencing token of your grant; if the checkpoint carries a higher token, the status is 76")
 	cmd.Flags().BoolVar(&opts.Force, "force", false, "save without --fence, even if the checkpoint carries a token")
 	cmd.Flags().Uint64Var(&opts.Epoch, "epoch", 0, "save only if the checkpoint has this epoch; \"checkpoint get --json\" prints the epoch")

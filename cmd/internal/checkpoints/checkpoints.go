@@ -35,6 +35,7 @@ type checkpointFlags struct {
 	file    string
 	network bool
 	unsafe  []string
+	history bool          // keep a history of the checkpoints that the command changes
 	wait    time.Duration // for the lock of the file; negative: for ever
 }
 
@@ -105,9 +106,14 @@ change.`,
 	flags.StringSliceVar(&f.unsafe, "unsafe", nil, "with --file: accept a risk that other users change the file: owner, writable or link")
 	cmd.AddCommand(
 		a.checkpointGet(f), a.checkpointAdvance(f), a.checkpointReset(f), a.checkpointRemove(f), a.checkpointList(f),
-		a.checkpointWatch(f), a.checkpointExport(f), a.checkpointImport(f), a.checkpointRestore(f), a.resumeKeyCommand(),
+		a.checkpointHistory(f), a.checkpointWatch(f), a.checkpointExport(f), a.checkpointImport(f), a.checkpointRestore(f), a.resumeKeyCommand(),
 	)
 	return cmd
+}
+
+// addHistory adds the flag of the commands that change a checkpoint.
+func (f *checkpointFlags) addHistory(cmd *cobra.Command) {
+	cmd.Flags().BoolVar(&f.history, "history", false, "keep a history, which \"holdfast checkpoint history\" prints; a state file has none")
 }
 
 // withCheckpoints opens the keeper that the flags name, calls do, and closes it.
@@ -123,7 +129,7 @@ func (a *access) withCheckpoints(ctx context.Context, f *checkpointFlags, do fun
 		return err
 	}
 	defer st.Close()
-	keeper, err := checkpoint.New(st.Store, &checkpoint.Options{HeldBy: heldBy(client)})
+	keeper, err := checkpoint.New(st.Store, &checkpoint.Options{HeldBy: heldBy(client), History: f.history})
 	if err != nil {
 		return err
 	}
@@ -246,7 +252,8 @@ type changeFlags struct {
 	yes  bool
 }
 
-func (c *changeFlags) add(cmd *cobra.Command) {
+func (c *changeFlags) add(cmd *cobra.Command, f *checkpointFlags) {
+	f.addHistory(cmd)
 	flags := cmd.Flags()
 	flags.StringVar(&c.text, "expect", "", "change the checkpoint only if it has this sequence")
 	flags.Uint64Var(&c.Token, "fence", 0, "fencing token of your grant; if the checkpoint carries a higher token, the status is 76")
@@ -305,7 +312,7 @@ On a terminal reset first shows the change, and asks for confirmation.`,
 			})
 		},
 	}
-	c.add(cmd)
+	c.add(cmd, f)
 	p.add(cmd)
 	return cmd
 }
@@ -336,7 +343,7 @@ func (a *access) checkpointRemove(f *checkpointFlags) *cobra.Command {
 			})
 		},
 	}
-	c.add(cmd)
+	c.add(cmd, f)
 	return cmd
 }
 

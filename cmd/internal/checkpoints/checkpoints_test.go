@@ -2,6 +2,7 @@ package checkpoints
 
 import (
 	"io"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -15,12 +16,25 @@ import (
 
 // The JSON that programs read stays as it is.
 func TestJSON(t *testing.T) {
+	past := viewPast("orders", checkpoint.HistoryEntry{
+		Kind: checkpoint.HistoryNewToken, Time: time.Date(2026, 11, 20, 2, 0, 0, 0, time.UTC), Write: 3, Token: 9, Exists: true, Sequence: 1<<64 - 1,
+	})
 	jsontest.Golden(t, map[string]any{
 		"checkpoint": viewCheckpoint(checkpoint.Checkpoint{
 			Key: "orders", Exists: true, Epoch: 2, Token: 9, Written: time.Date(2026, 11, 20, 2, 0, 0, 0, time.UTC),
 			Position: checkpoint.Position{Sequence: 1<<64 - 1, EventID: "orders@17", Data: []byte(`{"a":1}`)},
 		}),
+		"history": past,
 	})
+	page := jsontest.Section(t, "`checkpoint history`")
+	for _, field := range reflect.VisibleFields(reflect.TypeOf(past)) {
+		if name, _, _ := strings.Cut(field.Tag.Get("json"), ","); !strings.Contains(page, "`"+name+"`") {
+			t.Errorf("docs/json.md does not have `%s`", name)
+		}
+	}
+	if !strings.Contains(page, "`"+past.Kind+"`") {
+		t.Errorf("docs/json.md does not have %q", past.Kind)
+	}
 }
 
 // An import that does not end is not read for ever: neither one long text, nor blanks.

@@ -140,7 +140,7 @@ func subcommandNames(cmd *cobra.Command) string {
 			names = append(names, sub.Name())
 		}
 	}
-	return strings.Join(names, " | ")
+	return strings.Join(names, ", ")
 }
 
 // commandsTopic lists all commands by group, the topics, and the global flags.

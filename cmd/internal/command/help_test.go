@@ -146,6 +146,7 @@ func TestCompletionsOfNames(t *testing.T) {
 		{[]string{"ls", "--state", ""}, "held shared free broken unreadable " + noFiles},
 		{[]string{"checkpoint", "get", ""}, "orders " + noFiles},
 		{[]string{"checkpoint", "watch", ""}, "orders " + noFiles},
+		{[]string{"checkpoint", "history", ""}, "orders " + noFiles},
 		{[]string{"get", ""}, "azblob:// file: gs:// s3:// :6"},
 		{[]string{"get", "file:x/y", ""}, files},
 		{[]string{"put", ""}, files},

@@ -133,7 +133,7 @@ var onStore = map[string]string{
 	"ask": "ask new", "leader": "leader new", "history": "history new", "resize": "resize new --slots 2", "watch": "watch", "break": "break new --token 1", "sweep": "sweep --older-than 24h",
 	"checkpoint get": "checkpoint get new", "checkpoint advance": "checkpoint advance new 1",
 	"checkpoint reset": "checkpoint reset new 1", "checkpoint rm": "checkpoint rm new",
-	"checkpoint ls": "checkpoint ls", "checkpoint watch": "checkpoint watch new",
+	"checkpoint ls": "checkpoint ls", "checkpoint watch": "checkpoint watch new", "checkpoint history": "checkpoint history new",
 	"checkpoint export": "checkpoint export", "checkpoint import": "checkpoint import export.json",
 	"init": "init", "bench": "bench --rounds 1", "doctor": "doctor",
 }

@@ -316,7 +316,7 @@ const environmentTopic = `These variables set flags. If the command line also se
   HOLDFAST_STORE              --store: the store of the locks, a URL or a name of holdfast.conf
   HOLDFAST_ALSO_STORE         --also-store of run
   HOLDFAST_HOLDER             --holder, for example the name of a pod or a unit
-  HOLDFAST_HISTORY            --history, 1 to keep a history of each lock
+  HOLDFAST_HISTORY            --history, 1 to keep a history of each lock and checkpoint
   HOLDFAST_TTL                --ttl
   HOLDFAST_GRACE              --grace
   HOLDFAST_MARGIN             --margin

@@ -23,8 +23,9 @@ import (
 
 func (a *access) breakCommand() *cobra.Command {
 	var (
-		token                uint64
-		now, yes, unreadable bool
+		token           uint64
+		yes, unreadable bool
+		opts            lease.BreakOptions
 	)
 	cmd := &cobra.Command{
 		Use:     "break NAME --token N [--now]",
@@ -49,32 +50,33 @@ damaged record of a lock, and keeps a copy of that record.`,
 		Args:              cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if unreadable {
-				if token != 0 || !now {
-					return exit.Usagef("use --unreadable with --now and without --token, because break cannot read the token of a damaged record")
+				if token != 0 || !opts.Immediate || opts.Reason != "" {
+					return exit.Usagef("use --unreadable with --now, and without --token and --reason, because break cannot read the damaged record")
 				}
 				return a.breakUnreadable(cmd.Context(), args[0], yes)
 			}
 			if token == 0 {
 				return exit.Usagef("--token N is missing: show prints the token of the lock")
 			}
-			return a.breakLock(cmd.Context(), args[0], token, now, yes)
+			return a.breakLock(cmd.Context(), args[0], token, &opts, yes)
 		},
 	}
 	cmd.Flags().Uint64Var(&token, "token", 0, "present token of the lock, as show prints it; break does not use HOLDFAST_TOKEN")
-	cmd.Flags().BoolVar(&now, "now", false, "let other clients take the lock at once, even if the holder lives")
+	cmd.Flags().BoolVar(&opts.Immediate, "now", false, "let other clients take the lock at once, even if the holder lives")
+	cmd.Flags().StringVar(&opts.Reason, "reason", "", "reason for the break; if the lock has a history, \"holdfast history\" prints at most 96 bytes of it")
 	cmd.Flags().BoolVar(&unreadable, "unreadable", false, "replace the damaged record of a lock, and keep a copy of the damaged record")
 	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask for confirmation")
 	return cmd
 }
 
-func (a *access) breakLock(ctx context.Context, name string, token uint64, now, yes bool) error {
+func (a *access) breakLock(ctx context.Context, name string, token uint64, opts *lease.BreakOptions, yes bool) error {
 	client, st, err := a.Client(ctx, a.StoreURL, &leases.Flags{})
 	if err != nil {
 		return err
 	}
 	defer st.Close()
 	if !yes {
-		if err := a.confirmBreak(ctx, client, name, now); err != nil {
+		if err := a.confirmBreak(ctx, client, name, opts.Immediate); err != nil {
 			return err
 		}
 	}
@@ -82,7 +84,7 @@ func (a *access) breakLock(ctx context.Context, name string, token uint64, now, 
 	if err != nil && !errors.Is(err, store.ErrCorrupt) {
 		return err
 	}
-	rec, err := client.Break(ctx, name, token, &lease.BreakOptions{Immediate: now})
+	rec, err := client.Break(ctx, name, token, opts)
 	if errors.Is(err, lease.ErrTokenMismatch) && before.Record.Token != token {
 		return output.WithHints(fmt.Sprintf("lock %q on %s was not broken: its token is %d, and you gave %d", name, st.URL, before.Record.Token, token), err,
 			[]string{fmt.Sprintf("the lock may have a new holder: holdfast --store %s show %s", output.Quote(st.Again), output.Quote(name))})
@@ -98,7 +100,7 @@ func (a *access) breakLock(ctx context.Context, name string, token uint64, now, 
 		stopped = "all holders have"
 	}
 	others := fmt.Sprintf("other clients can take the lock when %s stopped, at the latest %v after the last renewal", stopped, rec.TTL)
-	if now {
+	if opts.Immediate {
 		others = "other clients can take the lock now"
 	}
 	again := ""

@@ -14,7 +14,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-go/holdfast/cmd/internal/cmdline"
-	"github.com/holdfast-go/holdfast/cmd/internal/exit"
 	"github.com/holdfast-go/holdfast/cmd/internal/leases"
 	"github.com/holdfast-go/holdfast/cmd/internal/printable"
 	"github.com/holdfast-go/holdfast/internal/workerpool"
@@ -65,31 +64,15 @@ clocks of the holders.`,
 		ValidArgsFunction: cmdline.CompleteFirst(a.CompleteLocks()),
 		Args:              cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			from, err := sinceTime(since, time.Now())
+			from, err := cmdline.Since(since, time.Now())
 			if err != nil {
 				return err
 			}
 			return a.listHistory(cmd.Context(), args, from)
 		},
 	}
-	cmd.Flags().StringVar(&since, "since", "", "print only entries from this time on: a duration such as 24h, or a time such as \"2026-11-24 02:00\" or 2026-11-24T02:00:00Z")
+	cmdline.AddSince(cmd, &since)
 	return cmd
-}
-
-// sinceTime reads the value of --since: a time, or how long ago it was.
-func sinceTime(text string, now time.Time) (time.Time, error) {
-	if text == "" {
-		return time.Time{}, nil
-	}
-	if ago, err := time.ParseDuration(text); err == nil && ago >= 0 {
-		return now.Add(-ago), nil
-	}
-	for _, layout := range []string{time.RFC3339, "2006-01-02 15:04:05", "2006-01-02 15:04", time.DateOnly} {
-		if at, err := time.ParseInLocation(layout, text, time.Local); err == nil {
-			return at, nil
-		}
-	}
-	return time.Time{}, exit.Usagef("--since must be a duration such as 24h, or a time such as \"2026-11-24 02:00\", not %q", text)
 }
 
 func (a *access) listHistory(ctx context.Context, names []string, from time.Time) error {

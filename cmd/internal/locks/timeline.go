@@ -74,7 +74,7 @@ func (o *timelineOptions) check(flags *pflag.FlagSet, json bool) (bool, error) {
 		return false, exit.Usagef("--since is empty")
 	}
 	now := time.Now()
-	from, err := sinceTime(o.begin, now)
+	from, err := cmdline.Since(o.begin, now)
 	o.since = now.Sub(from)
 	if err == nil && (o.since < shortestSince || o.since > longestSince) {
 		err = exit.Usagef("--since must be from %v to %v ago", shortestSince, longestSince)
