@@ -29,13 +29,20 @@ import (
 // an itemJob in JSON.
 const itemsVar = "HOLDFAST_TEST_ITEMS"
 
+// itemOptions are the options that a process gets as JSON.
+type itemOptions struct {
+	Prefix                        string
+	Attributes                    []string
+	RemoveSuperseded, RemoveYoung bool
+}
+
 // itemJob is what a writer of items does.
 type itemJob struct {
 	Table   target
 	Bucket  target
 	Name    string // the beginning of the ids of its writes
 	Seed    uint64
-	Options largeitem.Options
+	Options itemOptions
 }
 
 // itemWrite is one write, as its process reports it: when it begins, and again when it ended.
@@ -92,7 +99,9 @@ func (j itemJob) on(b object.Bucket) (*largeitem.Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	return largeitem.New(table, b, &j.Options)
+	return largeitem.New(table, b, &largeitem.Options{
+		Prefix: j.Options.Prefix, Attributes: j.Options.Attributes, RemoveSuperseded: j.Options.RemoveSuperseded, RemoveYoung: j.Options.RemoveYoung,
+	})
 }
 
 // writeItems writes items, and prints an itemWrite before each write and after it.
@@ -342,7 +351,7 @@ func TestItemsKilled(t *testing.T) {
 			f := &itemFight{
 				job: itemJob{
 					Table:  target{Kind: "dynamodb", Dynamo: dynamo, Space: servers.Unique("items")},
-					Bucket: target{Kind: "s3", S3: s3, Space: s3.NewBucket(t, false)}, Options: largeitem.Options{Prefix: "app", Attributes: itemAttrs},
+					Bucket: target{Kind: "s3", S3: s3, Space: s3.NewBucket(t, false)}, Options: itemOptions{Prefix: "app", Attributes: itemAttrs},
 				},
 				starts: map[string]time.Time{}, writes: map[string]itemWrite{},
 			}

@@ -242,7 +242,7 @@ func TestRefusedWrites(t *testing.T) {
 func TestForeignKeys(t *testing.T) {
 	t.Parallel()
 	server := servers.NewRedis(t)
-	st, ctx, raw := open(t, "redis://"+server.Address()+"/foreign"), t.Context(), server.Client(t)
+	st, ctx, raw := open(t, "redis://"+server.Address()+"/0/foreign"), t.Context(), server.Client(t)
 	if _, err := st.Put(ctx, "good", "", []byte(`{"a":1}`)); err != nil {
 		t.Fatal(err)
 	}
@@ -411,7 +411,7 @@ func woken(t *testing.T, waiter, writer *redisstore.Store, below string) time.Du
 func TestWakes(t *testing.T) {
 	t.Parallel()
 	server := servers.NewRedis(t)
-	url, raw, ctx := "redis://"+server.Address()+"/wakes", server.Client(t), t.Context()
+	url, raw, ctx := "redis://"+server.Address()+"/0/wakes", server.Client(t), t.Context()
 	waiter, writer := open(t, url), open(t, url)
 	listeners := func() int {
 		text, err := raw.Do(ctx, "CLIENT", "LIST", "TYPE", "pubsub").Text()
