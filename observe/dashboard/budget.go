@@ -11,11 +11,7 @@ type budget struct {
 	each time.Duration // between two requests
 
 	mu   sync.Mutex
-	free time.Time    // from when on the next request may be sent; in the past if requests were saved
-	sent [60]struct { // requests in each second of the last minute
-		second int64
-		n      int
-	}
+	free time.Time // from when on the next request may be sent; in the past if requests were saved
 }
 
 // saved is for how long unused requests are kept.
