@@ -108,7 +108,7 @@ func TestGauges(t *testing.T) {
 		}
 		want(t, waiter, b, map[string]float64{`holdfast_waiting{lock="team/*"}`: 1, `holdfast_busy_total{lock="team/*"}`: 2})
 
-		time.Sleep(time.Second)
+		time.Sleep(2 * time.Second) // so that the wait is longer than five seconds, however fast the hand-over is
 		if err := g.Release(t.Context()); err != nil {
 			t.Error(err)
 		}
@@ -129,7 +129,7 @@ func TestGauges(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 		want(t, waiter, b, map[string]float64{`holdfast_waiting{lock="*"}`: 0})
-		want(t, holder, a, map[string]float64{`holdfast_held{lock="team/*"}`: 0, `holdfast_held{lock="*"}`: 1, `holdfast_hold_duration_seconds_sum{lock="team/*"}`: 5})
+		want(t, holder, a, map[string]float64{`holdfast_held{lock="team/*"}`: 0, `holdfast_held{lock="*"}`: 1, `holdfast_hold_duration_seconds_sum{lock="team/*"}`: 6})
 		if err := free.Release(t.Context()); err != nil {
 			t.Error(err)
 		}
