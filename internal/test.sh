@@ -162,8 +162,8 @@ await "$servers" || cat "$work/servers"
 on_servers=(go test "${race[@]}" -vet=off -timeout 25m)
 mapfile -t integration < <(go list ./proof/integration/... | grep -vE '/(hostile|azure|dashboard|etcd|gcs|kubernetes|leaselocks|nats|redis)$')
 # The stores with packages of their own mostly wait, for leases to expire and for servers to start again. They get the
-# processor time that the others leave, one package after the other.
-beside "$work/stores" "${on_servers[@]}" -p 1 "$@" ./proof/integration/{azure,dashboard,gcs,redis,etcd,nats,kubernetes,leaselocks}
+# processor time that the others leave.
+beside "$work/stores" "${on_servers[@]}" -p 2 "$@" ./proof/integration/{azure,dashboard,gcs,redis,etcd,nats,kubernetes,leaselocks}
 stores=$!
 echo "== go test against real servers"
 "${on_servers[@]}" "$@" -skip TestVersioned "${integration[@]}" || failed=1
