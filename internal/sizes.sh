@@ -16,7 +16,7 @@ done | awk -v modules="${modules[*]} ${unreleased[*]} ${apart[*]}" '
     if (file ~ /^(proof|examples)\//) return "integration, bench, examples"
     if (file ~ /([a-z]test|powercut|faultstore|plainwords|sbom)\//) return "suites and tools"
     if (file ~ /^internal\/aws\//) return "aws"
-    if (match(file, /^(lease|store|object|checkpoint|items|compat|aws|azure|gcp|redis|etcd|nats|kubernetes|observe|otel|cmd|internal)\//)) return substr(file, 1, RLENGTH - 1)
+    if (match(file, /^(lease|store|object|checkpoint|items|compat|aws|azure|gcp|redis|etcd|nats|kubernetes|observe|otel|adapters|cmd|internal)\//)) return substr(file, 1, RLENGTH - 1)
     return "root"
   }
   function module(file,   i, best) {

@@ -1,0 +1,2 @@
+// Package certstore keeps the certificates of certmagic and Caddy in a store of Holdfast.
+package certstore

@@ -1,0 +1,2 @@
+// Package cronlock runs the jobs of robfig/cron at most once in each period on all machines.
+package cronlock

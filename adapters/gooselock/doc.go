@@ -1,0 +1,2 @@
+// Package gooselock guards the migrations of goose by a lock of Holdfast.
+package gooselock

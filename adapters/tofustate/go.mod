@@ -1,0 +1,3 @@
+module github.com/holdfast-go/holdfast/adapters/tofustate
+
+go 1.25.0
