@@ -23,15 +23,23 @@ require (
 	github.com/nats-io/nats.go v1.53.1
 	go.etcd.io/etcd/api/v3 v3.6.14
 	go.etcd.io/etcd/client/v3 v3.6.14
-	go.uber.org/zap v1.27.0
+	go.uber.org/zap v1.27.1
 	golang.org/x/sys v0.47.0
 	google.golang.org/api v0.287.1
 	google.golang.org/grpc v1.82.1
 )
 
 require (
+	github.com/caddyserver/zerossl v0.1.5 // indirect
 	github.com/holdfast-go/holdfast/internal/drivers v0.1.0 // indirect
+	github.com/klauspost/cpuid/v2 v2.3.0 // indirect
+	github.com/libdns/libdns v1.1.1 // indirect
+	github.com/mholt/acmez/v3 v3.1.6 // indirect
+	github.com/miekg/dns v1.1.72 // indirect
+	github.com/zeebo/blake3 v0.2.4 // indirect
+	go.uber.org/zap/exp v0.3.0 // indirect
 	go.yaml.in/yaml/v3 v3.0.4 // indirect
+	golang.org/x/mod v0.39.0 // indirect
 )
 
 require (
@@ -125,7 +133,9 @@ require (
 	github.com/aws/aws-sdk-go-v2/service/internal/endpoint-discovery v1.13.9 // indirect
 	github.com/aws/aws-sdk-go-v2/service/internal/presigned-url v1.14.9 // indirect
 	github.com/aws/aws-sdk-go-v2/service/internal/s3shared v1.20.9 // indirect
+	github.com/caddyserver/certmagic v0.25.4
 	github.com/go-sql-driver/mysql v1.10.1
+	github.com/holdfast-go/holdfast/adapters/certstore v0.1.0
 	github.com/holdfast-go/holdfast/aws v0.1.0
 	github.com/holdfast-go/holdfast/compat v0.1.0
 	github.com/holdfast-go/holdfast/compat/reservation v0.1.0
