@@ -139,6 +139,8 @@ func TestLostLease(t *testing.T) {
 		time.Sleep(time.Minute)
 		if ok, err := mine.TryLock(t.Context(), "l"); ok || err != nil {
 			t.Errorf("TryLock before Unlock: got %t, %v", ok, err)
+			_ = mine.Unlock(t.Context(), "l")
+			return
 		}
 		var second sync.WaitGroup
 		second.Go(func() {
@@ -242,7 +244,11 @@ func TestLateWrites(t *testing.T) {
 			// At first the server has not noticed: the token refuses its write. Later the lease does.
 			for _, wait := range []time.Duration{0, time.Minute} {
 				time.Sleep(wait)
+				start := time.Now()
 				late := map[string]error{"Store": write(mine, ".crt", "mine"), "Delete": mine.Delete(ctx, site+".key")}
+				if took := time.Since(start); took > 0 {
+					t.Errorf("the refusals took %v", took)
+				}
 				if name == issue {
 					for what, err := range late {
 						if !errors.Is(err, lease.ErrLost) || store.OutcomeOf(err) != store.NotApplied {

@@ -67,20 +67,26 @@ func (s *Storage) Stat(ctx context.Context, key string) (certmagic.KeyInfo, erro
 // seconds, and then returns false. For a register that cannot be read as a value, it returns true: so certmagic does
 // not order a certificate that it cannot store.
 func (s *Storage) Exists(ctx context.Context, key string) bool {
-	ctx, cancel := context.WithTimeout(ctx, existsTimeout)
+	err := retry(ctx, existsTimeout, func(ctx context.Context) error {
+		_, err := s.Stat(ctx, key)
+		return err
+	})
+	return err == nil || errors.Is(err, store.ErrCorrupt)
+}
+
+// retry repeats a call that failed, until a time is over.
+func retry(ctx context.Context, most time.Duration, call func(ctx context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, most)
 	defer cancel()
 	for pause := 100 * time.Millisecond; ; pause *= 2 {
-		_, err := s.Stat(ctx, key)
-		if err == nil || errors.Is(err, store.ErrCorrupt) {
-			return true
-		}
-		if errors.Is(err, fs.ErrNotExist) || store.Permanent(err) {
-			return false
+		err := call(ctx)
+		if err == nil || errors.Is(err, fs.ErrNotExist) || errors.Is(err, lease.ErrLost) || store.Permanent(err) {
+			return err
 		}
 		select {
 		case <-time.After(pause):
 		case <-ctx.Done():
-			return false
+			return err
 		}
 	}
 }
@@ -144,8 +150,8 @@ func (s *Storage) below(ctx context.Context, key string) iter.Seq2[string, error
 }
 
 // Store writes the value of a key. The last writer wins, except as the package comment says: then the error matches
-// lease.ErrLost. If the value is too large, the error matches store.ErrTooLarge. A write takes at most 30 seconds. If
-// its outcome is unknown then, store.OutcomeOf of the error says so.
+// lease.ErrLost. If the value is too large, the error matches store.ErrTooLarge. Store repeats a failed write for up to
+// 30 seconds. If its outcome is unknown then, store.OutcomeOf of the error says so.
 func (s *Storage) Store(ctx context.Context, key string, value []byte) error {
 	return s.write(ctx, "store", cleaned(key), func(r record, lock string, token uint64) ([]byte, error) {
 		return r.replaced(cleaned(key), value, lock, token)
@@ -171,16 +177,21 @@ func (s *Storage) Delete(ctx context.Context, key string) error {
 	return nil
 }
 
-// write replaces the content of the register of a clean key by what the function returns. If the function is nil, it
-// deletes the register. It repeats this until no other writer is faster.
-func (s *Storage) write(ctx context.Context, op, key string, replace func(r record, lock string, token uint64) ([]byte, error)) error {
+// replacement returns the next content of a register.
+type replacement func(r record, lock string, token uint64) ([]byte, error)
+
+// write replaces the content of the register of a clean key. If the function is nil, it deletes the register.
+func (s *Storage) write(ctx context.Context, op, key string, replace replacement) error {
+	return retry(ctx, writeTimeout, func(ctx context.Context) error { return s.tryWrite(ctx, op, key, replace) })
+}
+
+// tryWrite is like write, and ends with the first error. But it repeats the write if another writer was faster.
+func (s *Storage) tryWrite(ctx context.Context, op, key string, replace replacement) error {
 	refuse := func(err error) error { return store.MarkNotApplied(&fs.PathError{Op: op, Path: key, Err: err}) }
 	name, err := nameOf(key)
 	if err != nil {
 		return refuse(err)
 	}
-	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
-	defer cancel()
 	value, version, err := s.values.Get(ctx, name)
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		return store.MarkNotApplied(err)

@@ -117,7 +117,7 @@ func TestStoppedBeforeStore(t *testing.T) {
 					t.Fatal(err)
 				}
 				said := <-stopped.lines
-				if late := !strings.HasPrefix(said, "error ") || !strings.Contains(said, "lease lost"); late != control {
+				if late := !strings.HasPrefix(said, "error ") || !strings.Contains(said, " lost: "); late != control {
 					t.Errorf("the stopped server says %q", said)
 				}
 				third := c.start(t, nil)
@@ -142,8 +142,8 @@ func TestCommand(t *testing.T) {
 		{"ls", "--all"}, {"doctor"}, {"sweep", "--older-than", "1h"}, {"ls", "--all", "certmagic"}, {"checkpoint", "ls"},
 		{"copy-store", "file:" + dir, "file:" + t.TempDir()},
 	} {
-		cmd := exec.CommandContext(t.Context(), bin, append([]string{"--store", "file:" + dir}, args...)...)
-		cmd.Env = append(os.Environ(), "HOME="+t.TempDir(), "XDG_STATE_HOME=")
+		cmd := exec.CommandContext(t.Context(), bin, args...)
+		cmd.Env = append(os.Environ(), "HOME="+t.TempDir(), "XDG_STATE_HOME=", "HOLDFAST_STORE=file:"+dir)
 		out, err := cmd.CombinedOutput()
 		text := string(out)
 		if err != nil || strings.Contains(text, "unreadable") || strings.Contains(text, "certificates/") || strings.Contains(text, "damage") {

@@ -314,7 +314,7 @@ func eachStore(t *testing.T, test func(t *testing.T, c *cluster)) {
 	})
 	t.Run("bucket", func(t *testing.T) {
 		t.Parallel()
-		s3 := set.MinIO(t)
+		s3 := set.VersityGW(t)
 		test(t, newCluster(t, "s3://"+s3.NewBucket(t, false)+"/app?path_style=true&region="+s3.Region, s3.Env()))
 	})
 }
