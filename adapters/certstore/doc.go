@@ -15,8 +15,8 @@
 // certmagic does not notice that a lease is lost, for example because the machine was suspended. It continues with
 // its order, while another server may have the lock and order the same certificate. Then this happens:
 //
-//   - Store and Delete refuse to change the certificate, the private key and the metadata that belong to the lock.
-//     The other server never finds the private key of one order and the certificate of another.
+//   - Store and Delete refuse to change the certificate, the private key and the metadata that belong to the lock. So
+//     the files that the other server has stored stay together.
 //   - The next retry of certmagic takes the lock again, if it is free. Then certmagic looks for the certificate of the
 //     other server before it orders.
 //   - Unlock returns a lease.LostError, and certmagic logs the error.
@@ -46,5 +46,6 @@
 // can keep replaced and deleted values for some time.
 //
 // Each deleted key leaves a tombstone in the store. certmagic writes and deletes a new key before each order, to test
-// the storage. Config.DisableStorageCheck of certmagic prevents that.
+// the storage. Config.DisableStorageCheck of certmagic prevents that. The command "holdfast copy-store" copies the
+// locks and not the values.
 package certstore

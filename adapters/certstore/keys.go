@@ -32,21 +32,19 @@ func nameOf(key string) (string, error) {
 	if len(key) <= maxPlain {
 		return key, nil
 	}
-	return fmt.Sprintf("%s%x", key[:runeStart(key, maxPlain)], sha256.Sum256([]byte(key))), nil
-}
-
-// runeStart returns the start of the character at a position.
-func runeStart(s string, at int) int {
-	for !utf8.RuneStart(s[at]) {
-		at--
+	end := maxPlain
+	for !utf8.RuneStart(key[end]) {
+		end--
 	}
-	return at
+	return fmt.Sprintf("%s%x", key[:end], sha256.Sum256([]byte(key))), nil
 }
 
 // listedDir returns a directory whose listing contains the registers of all keys below a clean key.
 func listedDir(key string) string {
 	for len(key) > maxPlain-utf8.UTFMax {
-		key = path.Dir(key)
+		if key = path.Dir(key); key == "." {
+			return ""
+		}
 	}
-	return strings.TrimPrefix(key, ".")
+	return key
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/holdfast-go/holdfast/lease"
 )
 
-// lock is a lock that a goroutine of this process holds or takes. certmagic names a lock, and not its holder. So other
-// goroutines wait until the call of Unlock, even if the lease was lost before.
+// lock is a lock that a goroutine of this process holds or takes. Unlock gets the name of a lock, and not its holder: so
+// each name has one lock at a time.
 type lock struct {
 	guard *lease.Guard  // nil while Lock or Unlock runs
 	done  chan struct{} // closed when no goroutine has the lock
@@ -24,8 +24,7 @@ type lock struct {
 
 // Lock takes the lock with the given name. It waits until the lock is free or the context ends. If the store does not
 // answer for Options.StoreTimeout, the error matches lease.ErrUnresponsive. The Storage renews the lease until Unlock.
-//
-// A lock is not re-entrant.
+// The lock is not re-entrant: other goroutines of the process wait until Unlock, even if the lease was lost before.
 func (s *Storage) Lock(ctx context.Context, name string) error {
 	_, err := s.take(ctx, name, true)
 	return err
@@ -160,10 +159,10 @@ func notHeld(op, name string) error { return fmt.Errorf("%s %q: %w", op, name, l
 // lockOfKey returns the lock under which certmagic issues the certificate that a key belongs to, and its token, if this
 // process has this lock. The error says that the lease was lost.
 func (s *Storage) lockOfKey(key string) (name string, token uint64, err error) {
-	site := path.Base(path.Dir(key))
 	if !strings.HasPrefix(key, "certificates/") {
 		return "", 0, nil
 	}
+	site := path.Base(path.Dir(key))
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for name, l := range s.locks {

@@ -121,7 +121,7 @@ func breakLock(t *testing.T, st store.Store, name string) {
 }
 
 // The lease is lost while certmagic works. Unlock returns an error. Until then, no other goroutine of the server gets
-// the lock, because their calls of Unlock could not be told apart.
+// the lock, because Unlock could not distinguish them.
 func TestLostLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var st memstore.Store

@@ -2,9 +2,15 @@ package certstore_test
 
 import (
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"io/fs"
+	"math/big"
 	"reflect"
 	"slices"
 	"strings"
@@ -161,8 +167,8 @@ func TestKeys(t *testing.T) {
 		"certificates/acme-v02.api.letsencrypt.org-directory/" + strings.Repeat("d", 253) + "/" + strings.Repeat("d", 253) + ".crt",
 		strings.Repeat("n", 399), strings.Repeat("n", 400), strings.Repeat("n", 401), strings.Repeat("n", 402),
 		"1" + long, "12" + long, "123" + long, "dir/" + long, "dir/" + long + "/x", "dir/" + long + "/y/" + long, "dir/" + long + "2",
-		strings.Repeat("d/", 512) + "e", strings.Repeat("d/", 512) + "f",
-		"lock/certmagic", "lock", "checkpoint/a", "certmagic/a",
+		strings.Repeat("dddddd/", 150) + "e", strings.Repeat("dddddd/", 150) + "f",
+		".hidden/a", "..b/c", strings.Repeat(".", 450) + "/x", "lock/certmagic", "lock", "checkpoint/a", "certmagic/a",
 	}
 	eachStore(t, func(t *testing.T, st store.Store) {
 		s := open(t, st)
@@ -192,7 +198,9 @@ func TestKeys(t *testing.T) {
 		wantList(t, s, dir, true, dir+"/x", dir+"/y", dir+"/y/"+long)
 		wantList(t, s, dir+"/y", false, dir+"/y/"+long)
 		wantList(t, s, "dir", false, dir, dir+"2")
-		wantList(t, s, strings.Repeat("d/", 511), false, strings.Repeat("d/", 511)+"d")
+		wantList(t, s, strings.Repeat("dddddd/", 149), false, strings.Repeat("dddddd/", 149)+"dddddd")
+		wantList(t, s, ".hidden", false, ".hidden/a")
+		wantList(t, s, "..b", false, "..b/c")
 		wantAbsent(t, s, dir+"/z")
 		for _, same := range []string{"/dir/" + long, "dir//" + long + "/", "dir/./x/../" + long, "../../dir/" + long} {
 			wantValue(t, s, same, "value of "+dir)
@@ -274,8 +282,7 @@ func TestFormat(t *testing.T) {
 	s := open(t, &st)
 	ctx := t.Context()
 	const register = "certmagic/a/b.key"
-	version, err := st.Put(ctx, register, "", fmt.Appendf(nil, golden, `,"later":{"x":[1]},"last":null`))
-	if err != nil {
+	if _, err := st.Put(ctx, register, "", fmt.Appendf(nil, golden, `,"later":{"x":[1]},"last":null`)); err != nil {
 		t.Fatal(err)
 	}
 	wantValue(t, s, "a/b.key", "the value\n{}")
@@ -327,10 +334,42 @@ func TestFormat(t *testing.T) {
 	wantAbsent(t, s, "a")
 }
 
+// The cleaning of certmagic removes an expired certificate, and nothing else.
+func TestCleanStorage(t *testing.T) {
+	s := open(t, &memstore.Store{})
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, end := range map[string]time.Time{"old.com": time.Now().Add(-time.Hour), "new.com": time.Now().Add(time.Hour)} {
+		cert := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: end.Add(-2 * time.Hour), NotAfter: end}
+		der, err := x509.CreateCertificate(rand.Reader, cert, cert, key.Public(), key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		site := "certificates/ca/" + name + "/" + name
+		if err := s.Store(t.Context(), site+".crt", pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})); err != nil {
+			t.Fatal(err)
+		}
+		put(t, s, site+".key", site+".json")
+	}
+	put(t, s, "ocsp/damaged", "acme/ca/users/a/a.key")
+	for range 2 { // the second finds that the first has cleaned
+		err := certmagic.CleanStorage(t.Context(), s, certmagic.CleanStorageOptions{OCSPStaples: true, ExpiredCerts: true, Interval: time.Hour})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	const site = "certificates/ca/new.com"
+	wantList(t, s, "", true, "acme", "acme/ca", "acme/ca/users", "acme/ca/users/a", "acme/ca/users/a/a.key",
+		"certificates", "certificates/ca", site, site+"/new.com.crt", site+"/new.com.json", site+"/new.com.key", "last_clean.json")
+}
+
 // FuzzRegister reads and replaces any content of a register.
 func FuzzRegister(f *testing.F) {
 	f.Add([]byte(fmt.Sprintf(golden, "")))
 	f.Add([]byte("{}\n"))
+	f.Add([]byte(`{"certstore":1,"key":"a/b.key","token":1}` + "\n")) // without a lock
 	f.Fuzz(func(t *testing.T, data []byte) {
 		var st memstore.Store
 		if _, err := st.Put(t.Context(), "certmagic/a/b.key", "", data); err != nil {
@@ -347,7 +386,7 @@ func FuzzRegister(f *testing.F) {
 	})
 }
 
-// After a lost reply, the Storage finds out what became of its write.
+// After a lost reply, the Storage finds out whether its write was applied.
 func TestLostReplies(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		schedule := faultstore.MustParse("put * %0.2 lose; put * %0.1 late 1s; put * %0.2 fail; delete * %0.3 lose; delete * %0.2 fail; seed 7")
@@ -385,8 +424,8 @@ func TestLostReplies(t *testing.T) {
 	})
 }
 
-// The reply of a write is lost, and another server writes before the first one knows what became of its write. The first
-// server does not write again: the last writer wins.
+// The reply of a write is lost, and another server writes before the first one knows that its write was applied. The
+// first server does not write again: the last writer wins.
 func TestLostReplyOfAnEarlierWriter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var inner memstore.Store
@@ -431,9 +470,8 @@ func TestWriters(t *testing.T) {
 func TestStoreAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var inner memstore.Store
-		away := faultstore.MustParse("* * fail")
 		for _, how := range []string{"* * fail", "* * drop", "* * delay 10m"} {
-			away = faultstore.MustParse(how)
+			away := faultstore.MustParse(how)
 			faulty := faultstore.New(&inner, away)
 			s := open(t, faulty)
 			for round := range 2 {

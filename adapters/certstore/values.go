@@ -153,9 +153,7 @@ func (s *Storage) below(ctx context.Context, key string) iter.Seq2[string, error
 // lease.ErrLost. If the value is too large, the error matches store.ErrTooLarge. Store repeats a failed write for up to
 // 30 seconds. If its outcome is unknown then, store.OutcomeOf of the error says so.
 func (s *Storage) Store(ctx context.Context, key string, value []byte) error {
-	return s.write(ctx, "store", cleaned(key), func(r record, lock string, token uint64) ([]byte, error) {
-		return r.replaced(cleaned(key), value, lock, token)
-	})
+	return s.write(ctx, "store", cleaned(key), value)
 }
 
 // Delete deletes a key and all keys below it. It deletes one key after the other, each within 30 seconds: if Delete
@@ -170,61 +168,60 @@ func (s *Storage) Delete(ctx context.Context, key string) error {
 		keys = append(keys, found)
 	}
 	for _, key := range keys {
-		if err := s.write(ctx, "delete", key, nil); err != nil {
+		if err := s.write(ctx, remove, key, nil); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// replacement returns the next content of a register.
-type replacement func(r record, lock string, token uint64) ([]byte, error)
+// remove is the operation of [Storage.Delete].
+const remove = "delete"
 
-// write replaces the content of the register of a clean key. If the function is nil, it deletes the register.
-func (s *Storage) write(ctx context.Context, op, key string, replace replacement) error {
-	return retry(ctx, writeTimeout, func(ctx context.Context) error { return s.tryWrite(ctx, op, key, replace) })
+// write replaces or deletes the content of the register of a clean key.
+func (s *Storage) write(ctx context.Context, op, key string, value []byte) error {
+	return retry(ctx, writeTimeout, func(ctx context.Context) error { return s.tryWrite(ctx, op, key, value) })
 }
 
 // tryWrite is like write, and ends with the first error. But it repeats the write if another writer was faster.
-func (s *Storage) tryWrite(ctx context.Context, op, key string, replace replacement) error {
+func (s *Storage) tryWrite(ctx context.Context, op, key string, value []byte) error {
 	refuse := func(err error) error { return store.MarkNotApplied(&fs.PathError{Op: op, Path: key, Err: err}) }
 	name, err := nameOf(key)
 	if err != nil {
 		return refuse(err)
 	}
-	value, version, err := s.values.Get(ctx, name)
+	content, version, err := s.values.Get(ctx, name)
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		return store.MarkNotApplied(err)
 	}
 	for {
 		var r record
 		if version != "" {
-			if r, err = parse(name, value); err != nil && replace != nil {
+			if r, err = parse(name, content); err != nil && op != remove {
 				return refuse(err)
 			}
-		} else if replace == nil {
+		} else if op == remove {
 			return nil
 		}
 		lock, token, err := s.lockOfKey(key)
-		if err == nil && r.Lock == lock && r.Token > token {
+		if err == nil && lock != "" && r.Lock == lock && r.Token > token {
 			err = fmt.Errorf("%w: a later holder of the lock has written it", lease.ErrLost)
 		}
 		if err != nil {
 			return refuse(err)
 		}
 		var result store.ResolveResult
-		if replace == nil {
+		if op == remove {
 			result, err = store.DeleteAndResolve(ctx, s.values, name, version)
 		} else {
-			var data []byte
-			if data, err = replace(r, lock, token); err != nil {
+			if content, err = r.replaced(key, value, lock, token); err != nil {
 				return refuse(err)
 			}
-			result, err = store.PutAndResolve(ctx, s.values, name, version, data)
+			result, err = store.PutAndResolve(ctx, s.values, name, version, content)
 		}
 		if err != nil || result.Resolution != store.ResolutionNotApplied {
 			return err
 		}
-		value, version = result.Current.Value, result.Current.Version
+		content, version = result.Current.Value, result.Current.Version
 	}
 }

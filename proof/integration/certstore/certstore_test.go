@@ -77,6 +77,7 @@ func TestWithoutLocks(t *testing.T) {
 func TestKilledDuringOrder(t *testing.T) {
 	t.Parallel()
 	eachStore(t, func(t *testing.T, c *cluster) {
+		c.job.TTL = short
 		killed := c.start(t, nil)
 		killed.begin(t)
 		<-c.arrived // the authority checks the host
@@ -84,7 +85,7 @@ func TestKilledDuringOrder(t *testing.T) {
 		for _, s := range others {
 			s.begin(t)
 		}
-		time.Sleep(ttl + ttl/2)
+		time.Sleep(short + short/2)
 		c.wantCount(t, 1, 0)
 		if err := killed.Process.Kill(); err != nil {
 			t.Fatal(err)
@@ -107,6 +108,7 @@ func TestStoppedBeforeStore(t *testing.T) {
 			t.Parallel()
 			eachStore(t, func(t *testing.T, c *cluster) {
 				close(c.release)
+				c.job.TTL = short
 				stopped := c.start(t, func(j *job) { j.StopAfter, j.NoFence = true, control })
 				stopped.begin(t)
 				stopped.says(t, "issued")

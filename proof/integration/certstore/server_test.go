@@ -34,13 +34,16 @@ import (
 
 const (
 	host = "localhost" // what the certificates are for
-	ttl  = 3 * time.Second
+
+	// short is the TTL where a test waits for a takeover.
+	short = 6 * time.Second
 )
 
 // job is what a process does: it gets the certificate as certmagic does it at the start of a server.
 type job struct {
 	Store, Directory, CA string
 	HTTPPort             int
+	TTL                  time.Duration // default: that of package lease
 
 	Faults    string // of faultstore
 	NoLock    bool   // a storage whose locks do nothing
@@ -113,7 +116,7 @@ func obtain(text string) (string, error) {
 	if j.Faults != "" {
 		st = faultstore.New(st, faultstore.MustParse(j.Faults))
 	}
-	ours, err := certstore.New(st, &lease.Options{TTL: ttl})
+	ours, err := certstore.New(st, &lease.Options{TTL: j.TTL, Grace: -1})
 	if err != nil {
 		return "", err
 	}
