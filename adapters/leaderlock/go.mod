@@ -6,6 +6,7 @@ require (
 	github.com/holdfast-go/holdfast v0.1.0
 	k8s.io/apimachinery v0.34.8
 	k8s.io/client-go v0.34.8
+	k8s.io/klog/v2 v2.130.1
 )
 
 require (
@@ -42,7 +43,6 @@ require (
 	gopkg.in/inf.v0 v0.9.1 // indirect
 	gopkg.in/yaml.v3 v3.0.1 // indirect
 	k8s.io/api v0.34.8 // indirect
-	k8s.io/klog/v2 v2.130.1 // indirect
 	k8s.io/kube-openapi v0.0.0-20250710124328-f3f2b991d03b // indirect
 	k8s.io/utils v0.0.0-20250604170112-4c0f3b243397 // indirect
 	sigs.k8s.io/json v0.0.0-20241014173422-cfa47c3a1cc8 // indirect

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 	"unicode/utf8"
@@ -91,8 +93,8 @@ func New(st store.Store, name, candidate string, o *Options) (*Lock, error) {
 // each other for themselves, and a program that restarts is another candidate.
 func (l *Lock) Identity() string { return l.identity }
 
-// Describe returns the key of the record.
-func (l *Lock) Describe() string { return l.key }
+// Describe returns the key of the record, with escapes for control characters.
+func (l *Lock) Describe() string { return strings.Trim(strconv.Quote(l.key), `"`) }
 
 // RecordEvent logs an event of the elector. With the event "stopped leading" the term ends.
 func (l *Lock) RecordEvent(event string) {
@@ -124,7 +126,7 @@ func (l *Lock) RecordEvent(event string) {
 func (l *Lock) Token(ctx context.Context) (uint64, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !l.leads() || time.Now().After(l.trusted) {
+	if !l.owns(l.seen) || time.Now().After(l.trusted) {
 		return 0, ErrNotLeading
 	}
 	// After the term was read: the elector ends the context of a term before it begins the next term.
@@ -134,9 +136,9 @@ func (l *Lock) Token(ctx context.Context) (uint64, error) {
 	return l.term, nil
 }
 
-// leads reports whether a term has begun, and no other record was seen since. The caller holds the mutex.
-func (l *Lock) leads() bool {
-	return l.term != 0 && l.seen.HolderIdentity == l.identity && l.seen.Token == l.term
+// owns reports whether s is the record of the term of this candidate. The caller holds the mutex.
+func (l *Lock) owns(s state) bool {
+	return l.term != 0 && s.HolderIdentity == l.identity && s.Token == l.term
 }
 
 // bound returns the context of a call, which takes at most 1/part of LeaseDuration. During a term no call takes longer
@@ -246,7 +248,7 @@ func (l *Lock) next(ler resourcelock.LeaderElectionRecord, seen state) (state, e
 		next.Token = uint64(max(1, time.Now().UnixMicro()))
 	case l.term == 0:
 		next.Token++
-	case !l.leads():
+	case !l.owns(seen):
 		return state{}, ErrNotLeading
 	}
 	l.leaseDuration = time.Duration(ler.LeaseDurationSeconds) * time.Second

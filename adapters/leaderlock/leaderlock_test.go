@@ -236,11 +236,13 @@ func TestLeadsAgain(t *testing.T) {
 	if err := st.Delete(t.Context(), key, version(t, st)); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := a.Get(t.Context()); !apierrors.IsNotFound(err) {
-		t.Fatal(err)
-	}
-	if err := a.Create(t.Context(), recordOf(a)); !errors.Is(err, leaderlock.ErrNotLeading) {
-		t.Errorf("a creates a record in its first term: %v", err)
+	for range 2 { // before and after a read
+		if err := a.Create(t.Context(), recordOf(a)); !errors.Is(err, leaderlock.ErrNotLeading) {
+			t.Errorf("a creates a record during its term: %v", err)
+		}
+		if _, _, err := a.Get(t.Context()); !apierrors.IsNotFound(err) {
+			t.Fatal(err)
+		}
 	}
 }
 
@@ -464,7 +466,7 @@ func TestNames(t *testing.T) {
 					t.Errorf("%q: %v", name, err)
 				}
 			}
-			if got := l.Describe(); got != "leader/"+name {
+			if got := l.Describe(); strings.ContainsAny(got, "\n\x00\x1b") || name == "a/b" && got != "leader/a/b" {
 				t.Errorf("%q is described as %q", name, got)
 			}
 		}

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -18,6 +19,7 @@ import (
 	"time"
 
 	"k8s.io/client-go/tools/leaderelection"
+	"k8s.io/klog/v2"
 
 	"github.com/holdfast-go/holdfast/adapters/leaderlock"
 	"github.com/holdfast-go/holdfast/checkpoint"
@@ -28,6 +30,8 @@ import (
 const candidateVar = "HOLDFAST_TEST_CANDIDATE"
 
 func TestMain(m *testing.M) {
+	klog.LogToStderr(false)
+	klog.SetOutput(io.Discard)
 	if dir := os.Getenv(candidateVar); dir != "" {
 		if err := runCandidate(dir); err != nil {
 			fmt.Println("error", err)
