@@ -6,12 +6,14 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"os/exec"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/go-logr/logr"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
@@ -20,6 +22,8 @@ import (
 	"github.com/holdfast-go/holdfast/aws/s3store"
 	"github.com/holdfast-go/holdfast/proof/integration/faultproxy"
 	"github.com/holdfast-go/holdfast/proof/integration/servers"
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/filestore"
 )
 
 var set servers.Set
@@ -41,10 +45,9 @@ type candidate struct {
 	cancel context.CancelFunc
 }
 
-func startManager(t *testing.T, server servers.S3, bucket, name string) *candidate {
+func openS3(t *testing.T, server servers.S3, bucket string) store.Store {
 	t.Helper()
-	c := &candidate{proxy: faultproxy.New(t, server.Endpoint), leads: make(chan uint64, 1), ended: make(chan error, 1)}
-	b, err := s3bucket.New(server.At(c.proxy.URL).Client(), bucket, nil)
+	b, err := s3bucket.New(server.Client(), bucket, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,10 +55,22 @@ func startManager(t *testing.T, server servers.S3, bucket, name string) *candida
 	if err != nil {
 		t.Fatal(err)
 	}
+	return st
+}
+
+func newLock(t *testing.T, st store.Store, name string) *leaderlock.Lock {
+	t.Helper()
 	lock, err := leaderlock.New(st, "prod/invoices", name, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
+	return lock
+}
+
+func startManager(t *testing.T, server servers.S3, bucket, name string) *candidate {
+	t.Helper()
+	c := &candidate{proxy: faultproxy.New(t, server.Endpoint), leads: make(chan uint64, 1), ended: make(chan error, 1)}
+	lock := newLock(t, openS3(t, server.At(c.proxy.URL), bucket), name)
 	lease, renew, retry := leaseDuration, renewDeadline, retryPeriod
 	m, err := manager.New(&rest.Config{Host: "http://127.0.0.1:1"}, manager.Options{
 		LeaderElection: true, LeaderElectionResourceLockInterface: lock, LeaderElectionReleaseOnCancel: true,
@@ -137,5 +152,41 @@ func TestManagers(t *testing.T) {
 	}
 	if third := await(t, "a third leader", c.leads); third <= second {
 		t.Errorf("the third leader has token %d, the second one had %d", third, second)
+	}
+}
+
+// TestCommands: the commands of holdfast take the record neither for a lock nor for damage, and do not change it.
+func TestCommands(t *testing.T) {
+	t.Parallel()
+	bin, home, server := servers.BuildCommand(t), t.TempDir(), set.VersityGW(t)
+	bucket, dir := server.NewBucket(t, false), t.TempDir()
+	files, err := filestore.Open(dir, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { files.Close() })
+	for _, c := range []struct {
+		url string
+		st  store.Store
+	}{{"file:" + dir, files}, {"s3://" + bucket, openS3(t, server, bucket)}} {
+		lock := newLock(t, c.st, "a")
+		if err := lock.Create(t.Context(), resourcelock.LeaderElectionRecord{HolderIdentity: lock.Identity(), LeaseDurationSeconds: 15}); err != nil {
+			t.Fatal(err)
+		}
+		_, before, err := c.st.Get(t.Context(), "leader/prod/invoices")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, args := range []string{"run job -- echo has run", "ls --all", "doctor", "sweep --older-than 1h"} {
+			cmd := exec.CommandContext(t.Context(), bin, append([]string{"--store", c.url}, strings.Fields(args)...)...)
+			cmd.Env = append(append(os.Environ(), "HOME="+home, "XDG_STATE_HOME="), server.Env()...)
+			out, err := cmd.CombinedOutput()
+			if err != nil || strings.Contains(string(out), "invoices") || strings.Contains(string(out), "leader/") {
+				t.Errorf("holdfast --store %s %s: %v\n%s", c.url, args, err, out)
+			}
+		}
+		if _, after, err := c.st.Get(t.Context(), "leader/prod/invoices"); err != nil || after != before {
+			t.Errorf("%s: the version of the record is %q, %v, before it was %q", c.url, after, err, before)
+		}
 	}
 }
