@@ -22,7 +22,8 @@
 //
 // # What is promised
 //
-// At most one candidate leads at any time, under three conditions:
+// A candidate leads until the context ends that its elector passed to OnStartedLeading. At most one candidate leads at
+// any time, under three conditions:
 //
 //   - RenewDeadline + RetryPeriod + LeaseDuration/10 is less than LeaseDuration, in whole seconds. This is true for
 //     the defaults of client-go. The difference must cover the drift of the clocks.
@@ -51,8 +52,7 @@
 //   - An elector that does not know yet that another candidate leads would free the record of this candidate. The Lock
 //     refuses this.
 //
-// A term also ends in this way if a process is stopped for long. Then the elector stops, although no other candidate
-// may have led.
+// If a process was stopped for more than LeaseDuration*9/10, its elector stops too, even if no other candidate has led.
 //
 // Get takes at most LeaseDuration/3, and Create and Update take at most LeaseDuration/10. Choose a LeaseDuration of at
 // least ten times a slow write of the store. Until the elector writes for the first time, Get takes at most 5 s.
