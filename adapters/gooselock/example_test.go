@@ -45,7 +45,7 @@ func ExampleLocker_Lock() {
 	st := memstore.New()
 	client, _ := lease.New(st, &lease.Options{Holder: "deploy-7"})
 	first, _ := gooselock.New(client, "migrations/shop", nil)
-	second, _ := gooselock.New(client, "migrations/shop", &gooselock.Options{LockTimeout: time.Millisecond})
+	second, _ := gooselock.New(client, "migrations/shop", &gooselock.Options{LockTimeout: time.Second})
 	ctx := context.Background()
 	fmt.Println(first.Lock(ctx, nil))
 	err := second.Lock(ctx, nil)

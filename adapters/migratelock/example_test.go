@@ -30,7 +30,7 @@ func ExampleNew() {
 
 	// Another process holds the lock.
 	_ = driver.Lock()
-	other, _ := migratelock.New(inner, client, "migrations/shop", &migratelock.Options{LockTimeout: time.Millisecond})
+	other, _ := migratelock.New(inner, client, "migrations/shop", &migratelock.Options{LockTimeout: time.Second})
 	err = other.Lock()
 	fmt.Println(errors.Is(err, database.ErrLocked), errors.Is(err, lease.ErrHeld))
 	// Output:

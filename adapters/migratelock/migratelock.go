@@ -22,6 +22,8 @@ const SchemePrefix = "holdfast+"
 // UnusedTimeout is the time after which a driver frees a lock that was never used; see [Driver.Lock].
 const UnusedTimeout = 10 * time.Second
 
+var errClosed = errors.New("migratelock: the driver is closed")
+
 // Options are the options of [New]. The zero value of each field means its default.
 type Options struct {
 	// LockTimeout is how long Lock waits for the lock. It should be shorter than the field LockTimeout of
@@ -80,47 +82,56 @@ func (d *Driver) Open(url string) (database.Driver, error) {
 
 // Lock takes the lock. It waits for at most Options.LockTimeout. If another process then holds the lock,
 // the error matches database.ErrLocked, migrate.ErrLockTimeout and lease.ErrHeld, and names the holder. If
-// the store did not answer, the error matches migrate.ErrLockTimeout alone. If this driver has the lock
-// already, the error is database.ErrLocked.
+// the store did not answer, the error matches migrate.ErrLockTimeout and not database.ErrLocked. If this
+// driver has the lock already, the error is database.ErrLocked.
 //
 // If migrate.Migrate.LockTimeout is shorter than the wait, migrate gives up, and calls no Unlock for a lock
 // that this call takes later. So if no other call follows within UnusedTimeout, the driver frees the lock.
 func (d *Driver) Lock() error {
 	ctx, cancel := context.WithTimeoutCause(context.Background(), d.timeout, migrate.ErrLockTimeout)
 	defer cancel()
-	d.mu.Lock()
-	if d.cancel != nil || d.guard != nil && (d.used || d.guard.Err() == nil) {
-		d.mu.Unlock()
-		return database.ErrLocked
+	if err := d.begin(cancel); err != nil {
+		return err
 	}
-	d.cancel = cancel
-	closed := d.closed
-	d.mu.Unlock()
-	if closed {
-		cancel()
-	}
-
 	guard, err := d.client.Acquire(ctx, d.name, nil)
-
-	d.mu.Lock()
-	d.cancel = nil
-	closed = d.closed
-	if err == nil && !closed {
-		d.guard, d.used = guard, false
-		time.AfterFunc(UnusedTimeout, func() { d.freeUnused(guard) })
-	}
-	d.mu.Unlock()
-
+	kept := d.end(guard)
 	switch {
-	case err == nil && closed:
-		_ = guard.Release(ctx)
-		return fmt.Errorf("lock %q: the driver is closed", d.name)
 	case errors.Is(err, lease.ErrHeld):
 		return fmt.Errorf("%w: %w", database.ErrLocked, err)
 	case err != nil:
 		return fmt.Errorf("lock %q: %w", d.name, err)
+	case !kept:
+		_ = guard.Release(ctx)
+		return errClosed
 	}
 	return nil
+}
+
+// begin registers a Lock, which Close can cancel.
+func (d *Driver) begin(cancel context.CancelFunc) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	switch {
+	case d.closed:
+		return errClosed
+	case d.cancel != nil, d.guard != nil && (d.used || d.guard.Err() == nil):
+		return database.ErrLocked
+	}
+	d.cancel = cancel
+	return nil
+}
+
+// end is the counterpart of begin. It reports whether the driver keeps the guard, which may be nil.
+func (d *Driver) end(guard *lease.Guard) (kept bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.cancel = nil
+	if guard == nil || d.closed {
+		return false
+	}
+	d.guard, d.used = guard, false
+	time.AfterFunc(UnusedTimeout, func() { d.freeUnused(guard) })
+	return true
 }
 
 // freeUnused frees the lock of the guard if no call has used it.

@@ -350,11 +350,37 @@ func TestClose(t *testing.T) {
 		if err := <-ended; !errors.Is(err, context.Canceled) {
 			t.Errorf("got %v", err)
 		}
-		if err := holder.Close(); err != nil {
+		for range 2 { // while the lock is held, and when it is free
+			began := time.Now()
+			if err := waiting.Lock(); err == nil || time.Since(began) != 0 {
+				t.Errorf("Lock after Close: got %v after %v", err, time.Since(began))
+			}
+			if err := holder.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := newClient(t, st, "next").TryAcquire(t.Context(), name, nil); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// Close comes just when Lock gets the lock.
+func TestCloseDuringLock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := memstore.New()
+		var d *migratelock.Driver
+		var once sync.Once
+		client, err := lease.New(st, &lease.Options{Trace: func(ctx context.Context, _ string, _ *lease.Guard) (context.Context, func(*lease.Guard, error)) {
+			return ctx, func(*lease.Guard, error) { once.Do(func() { _ = d.Close() }) }
+		}})
+		if err != nil {
 			t.Fatal(err)
 		}
-		if err := holder.Lock(); err == nil {
-			t.Error("Lock succeeded after Close")
+		defer client.Close(context.Background())
+		d = newDriver(t, newStub(t), client, time.Minute)
+		if err := d.Lock(); err == nil || errors.Is(err, database.ErrLocked) {
+			t.Errorf("got %v", err)
 		}
 		if _, err := newClient(t, st, "next").TryAcquire(t.Context(), name, nil); err != nil {
 			t.Error(err)
