@@ -34,8 +34,7 @@
 //
 // # Choose the store
 //
-// The store may be package sqlstore in the migrated database. In SQLite this is only right for short
-// migrations: a migration stops the renewals of the lease, because SQLite has one writer at a time. Use
-// another file, or a directory. Goose keeps one connection of its *sql.DB for the whole run. So the store
+// The store may be package sqlstore in the migrated database, but not in SQLite. There a migration stops the
+// renewals of the lease, because SQLite has one writer at a time: use another file, or a directory. Goose keeps one connection of its *sql.DB for the whole run. So the store
 // needs its own *sql.DB, or a pool of at least three connections.
 package gooselock

@@ -36,6 +36,12 @@
 // A statement that the server already runs continues when the process dies or loses the lease. Limit it
 // with the time-outs of the database, for example x-statement-timeout.
 //
+// # Connection poolers
+//
+// The drivers of migrate also take their own lock while they open. Some poolers give each transaction
+// another session. There, use [WithoutAdvisoryLock] for PostgreSQL, and the option NoLock (x-no-lock) for
+// MySQL.
+//
 // # Choose the store
 //
 // The store may be package sqlstore in the migrated database, with two exceptions. In SQLite a migration
