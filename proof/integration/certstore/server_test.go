@@ -113,9 +113,8 @@ func obtain(text string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if j.Faults != "" {
-		st = faultstore.New(st, faultstore.MustParse(j.Faults))
-	}
+	faulty := faultstore.New(st, faultstore.MustParse(j.Faults))
+	st = faulty
 	ours, err := certstore.New(st, &lease.Options{TTL: j.TTL, Grace: -1})
 	if err != nil {
 		return "", err
@@ -164,6 +163,9 @@ func obtain(text string) (string, error) {
 	cert, err := cfg.CacheManagedCertificate(ctx, host)
 	if err != nil {
 		return "", err
+	}
+	if rules := faulty.Unmatched(); len(rules.Rules) > 0 {
+		return "", fmt.Errorf("no call matched %v", rules)
 	}
 	return cert.Leaf.SerialNumber.Text(16), nil
 }
