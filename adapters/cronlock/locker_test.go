@@ -88,7 +88,7 @@ func (r *runs) wrong(first time.Time, period time.Duration, n int) (skipped, twi
 	return skipped, twice
 }
 
-// logger keeps what it is told.
+// logger keeps what it gets.
 type logger struct {
 	mu           sync.Mutex
 	skips, fails []error

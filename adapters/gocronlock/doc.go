@@ -16,7 +16,7 @@
 // as "main.main.func1". This name changes when the program changes. So give each job a name. A [Locker.Task]
 // without a name does not run.
 //
-// # Which of both
+// # Locker or Elector
 //
 // If gocron has an Elector, it ignores all Lockers. With an Elector no tick sends a request. But if the leader
 // changes near a tick, both machines can run this tick, or none. A Locker has no such gap.

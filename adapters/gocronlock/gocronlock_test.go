@@ -209,6 +209,10 @@ func TestUnlockAfterItsContext(t *testing.T) {
 		if lock, err = l.Lock(t.Context(), "tick"); err != nil || lock.Unlock(t.Context()) != nil {
 			t.Errorf("the next tick: %v", err)
 		}
+		must(t, l.Close(t.Context()))
+		if _, err := l.Lock(t.Context(), "tick"); !errors.Is(err, lease.ErrClosed) {
+			t.Errorf("a closed Locker: %v", err)
+		}
 	})
 }
 
@@ -461,6 +465,23 @@ func TestElectorTask(t *testing.T) {
 	}
 }
 
+// While the record of an election cannot be read, IsLeader says so. Afterwards a machine leads.
+func TestElectorUnreadable(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := memstore.New()
+		version, err := st.Put(t.Context(), "lock/test", "", []byte("unreadable"))
+		must(t, err)
+		e := newElector(t, st, nil)
+		time.Sleep(10 * time.Second)
+		if err := e.IsLeader(t.Context()); !errors.Is(err, gocronlock.ErrNotLeader) || !errors.Is(err, store.ErrCorrupt) {
+			t.Errorf("the error is %v", err)
+		}
+		must(t, st.Delete(t.Context(), "lock/test", version))
+		time.Sleep(10 * time.Second)
+		must(t, e.IsLeader(t.Context()))
+	})
+}
+
 // An Elector with a bad name, or bad options, is refused; one whose context has ended, too.
 func TestElectorBadArguments(t *testing.T) {
 	for _, name := range []string{"", "a//b", "\xff", strings.Repeat("n", 600)} {
@@ -484,11 +505,11 @@ func TestElectorBadArguments(t *testing.T) {
 // The documents show the code of the examples. That on redsync is in proof/bench, which has its library.
 func TestDocumentedCode(t *testing.T) {
 	for _, c := range []struct{ page, section, file string }{
-		{"adapters.md", "gocron", "example_test.go"},
-		{"migrating.md", "gocron", "example_test.go"},
-		{"migrating.md", "redsync", "../../proof/bench/redsync_test.go"},
+		{"docs/adapters.md", "gocron", "example_test.go"},
+		{"docs/migrating.md", "gocron", "example_test.go"},
+		{"docs/migrating.md", "redsync", "../../proof/bench/redsync_test.go"},
 	} {
-		page, err := os.ReadFile("../../docs/" + c.page)
+		page, err := os.ReadFile("../../" + c.page)
 		must(t, err)
 		code, err := os.ReadFile(c.file)
 		must(t, err)
