@@ -12,7 +12,7 @@
 // A lock alone does not suffice for a fast job: the first machine frees the lock before the second
 // machine tries, and each machine runs the job. So a [Locker] also has the period of its jobs, and the
 // record of the lock has the last run. A job runs at most once in each period of the grid that
-// [lease.Period] describes. Ticks belong on the beginnings of the periods, or well inside them.
+// [lease.Period] describes.
 //
 // Each machine decides by its own clock in which period its tick is. So clocks of machines may differ by
 // any time: all machines give the same tick the same period. There are three limits:

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/robfig/cron/v3"
@@ -28,7 +29,7 @@ type Options struct {
 	// 10 s: the runs of a job begin at least so far apart.
 	Lease lease.Options
 
-	// Logger gets an error for each run that fails, and an information for each skipped tick. Default
+	// Logger gets an error for each run that fails, and a message for each skipped tick. Default
 	// [cron.DefaultLogger], which prints only errors. [Locker.Do] logs nothing.
 	Logger cron.Logger
 }
@@ -43,10 +44,13 @@ type Locker struct {
 	log       cron.Logger
 }
 
-// New returns a Locker for the jobs of one application that have the same period. It sends no request. The
-// namespace is a valid store key, and separates the jobs of this application from jobs with the same names
-// in other applications. If the namespace is not valid or too long, the error matches [store.ErrKey]. If the
-// period or an option is not valid, the error matches [store.ErrInvalid].
+// New returns a Locker for the jobs of one application that have the same period. It sends no request.
+//
+// The namespace is a valid store key. It separates the jobs of this application from jobs with the same names
+// in other applications. The period is the time from tick to tick, or the shortest time if the times
+// differ: "0 9,17 * * *" has the period of 8 hours or less. All machines must pass the same namespace and
+// period. If the namespace is not valid or too long, the error matches [store.ErrKey]. If the period or an
+// option is not valid, the error matches [store.ErrInvalid].
 func New(st store.Store, namespace string, period lease.Period, o *Options) (*Locker, error) {
 	if o == nil {
 		o = &Options{}
@@ -156,9 +160,16 @@ func (l *Locker) Job(ctx context.Context, name string, f func(ctx context.Contex
 }
 
 // Wrapper returns a wrapper for one job that exists already. The job gets no context, so it cannot learn of
-// a lost lease. Do not pass the wrapper to [cron.WithChain], where all jobs would have one name.
+// a lost lease. If the wrapper gets a second job, for example in [cron.WithChain], both would have one lock:
+// so the second job never runs, and logs an error that matches [store.ErrInvalid].
 func (l *Locker) Wrapper(ctx context.Context, name string) cron.JobWrapper {
+	var used atomic.Bool
 	return func(job cron.Job) cron.Job {
+		if used.Swap(true) {
+			return cron.FuncJob(func() {
+				l.log.Error(fmt.Errorf("%w: the wrapper of the job %q got a second job", store.ErrInvalid, name), "job failed", "job", name)
+			})
+		}
 		return l.Job(ctx, name, func(context.Context, *lease.Guard) error {
 			job.Run()
 			return nil

@@ -594,6 +594,18 @@ func TestChain(t *testing.T) {
 	})
 }
 
+// Two jobs in one wrapper would share a lock, and one of them would starve. So the second one says so.
+func TestWrapperOfTwoJobs(t *testing.T) {
+	log, ran := &logger{}, ""
+	wrapper := newLocker(t, memstore.New(), lease.Yearly(nil), &cronlock.Options{Logger: log}).Wrapper(t.Context(), "tick")
+	for _, name := range []string{"first", "second"} {
+		wrapper(cron.FuncJob(func() { ran += name })).Run()
+	}
+	if ran != "first" || len(log.fails) != 1 || !errors.Is(log.fails[0], store.ErrInvalid) {
+		t.Errorf("ran %s, logged %v", ran, log.fails)
+	}
+}
+
 // What a later version has added to the record survives a run of this version.
 func TestUnknownFields(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -13,8 +13,8 @@
 // # Names of jobs
 //
 // gocron gives the Locker the name of the job. Without [gocron.WithName], this is the name of its function, such
-// as "main.main.func1". This name changes when the program changes. So give each job a name. A [Locker.Task]
-// without a name does not run.
+// as "main.main.func1". This name changes when the program changes. So give each job a name of
+// its own. A [Locker.Task] without a name does not run.
 //
 // # Locker or Elector
 //

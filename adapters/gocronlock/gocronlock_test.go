@@ -295,8 +295,13 @@ func TestTaskWithoutItsLock(t *testing.T) {
 					t.Error("the function ran")
 					return nil
 				}), options...)
-				if err := <-reason; !errors.Is(err, want) {
-					t.Errorf("the reason is %v, want %v", err, want)
+				select {
+				case err := <-reason:
+					if !errors.Is(err, want) {
+						t.Errorf("the reason is %v, want %v", err, want)
+					}
+				case <-time.After(10500 * time.Millisecond): // when no job runs
+					t.Error("gocron got no reason")
 				}
 			})
 		})
