@@ -48,13 +48,20 @@ func newElector(t *testing.T, st store.Store, o *lease.Options) *gocronlock.Elec
 	return e
 }
 
-// start returns a running scheduler of one machine. The caller shuts it down inside the bubble of its test.
+// start returns a running scheduler of one machine. While gocron shuts down, time does not move in a bubble. So
+// its jobs have to end before.
 func start(t *testing.T, options ...gocron.SchedulerOption) gocron.Scheduler {
 	t.Helper()
 	s, err := gocron.NewScheduler(options...)
 	must(t, err)
 	s.Start()
-	t.Cleanup(func() { must(t, s.Shutdown()) })
+	t.Cleanup(func() {
+		for _, job := range s.Jobs() {
+			must(t, s.RemoveJob(job.ID()))
+		}
+		time.Sleep(10 * time.Second)
+		must(t, s.Shutdown())
+	})
 	return s
 }
 
@@ -105,9 +112,9 @@ func TestFastJob(t *testing.T) {
 			return plain{client}
 		},
 	}
-	for name, definition := range map[string]gocron.JobDefinition{
-		"the same times": gocron.CronJob("*/10 * * * * *", true),
-		"other times":    gocron.DurationJob(10 * time.Second),
+	for name, definition := range map[string]func() gocron.JobDefinition{
+		"the same times": func() gocron.JobDefinition { return gocron.CronJob("*/10 * * * * *", true) },
+		"other times":    func() gocron.JobDefinition { return gocron.DurationJob(10 * time.Second) },
 	} {
 		for locker, new := range lockers {
 			t.Run(name+"/"+locker, func(t *testing.T) {
@@ -117,14 +124,16 @@ func TestFastJob(t *testing.T) {
 					st, first := memstore.New(), time.Now().Truncate(10*time.Second).Add(30*time.Second)
 					for machine := range 3 {
 						s := start(t, gocron.WithDistributedLocker(late{new(t, st), time.Duration(machine) * 100 * time.Millisecond}))
-						add(t, s, definition, gocron.NewTask(func() {
+						add(t, s, definition(), gocron.NewTask(func() {
 							mu.Lock()
 							defer mu.Unlock()
 							runs[time.Now().Truncate(10*time.Second)]++
 						}), gocron.WithName("tick"))
 						time.Sleep(3 * time.Second) // until the next machine starts
 					}
-					time.Sleep(time.Until(first.Add(periods*10*time.Second + 5*time.Second))) // when no job runs
+					time.Sleep(time.Until(first.Add(periods * 10 * time.Second)))
+					mu.Lock()
+					defer mu.Unlock()
 					want := 1
 					if locker != "Locker" {
 						want = 3
@@ -172,7 +181,7 @@ func TestThreeSchedulers(t *testing.T) {
 							refused.Add(1)
 						})))
 				}
-				time.Sleep(3 * time.Second)
+				time.Sleep(3500 * time.Millisecond)
 				if ran.Load() != 1 || name == "Locker" && refused.Load() < 2 {
 					t.Errorf("%d ran, and %d were refused", ran.Load(), refused.Load())
 				}
@@ -300,7 +309,7 @@ func TestTaskWithoutItsLock(t *testing.T) {
 					if !errors.Is(err, want) {
 						t.Errorf("the reason is %v, want %v", err, want)
 					}
-				case <-time.After(10500 * time.Millisecond): // when no job runs
+				case <-time.After(10 * time.Second):
 					t.Error("gocron got no reason")
 				}
 			})
@@ -324,6 +333,8 @@ func TestFunctionNames(t *testing.T) {
 			add(t, start(t), gocron.DurationJob(time.Second), gocron.NewTask(job, application), gocron.WithDistributedJobLocker(l))
 		}
 		time.Sleep(10 * time.Second)
+		mu.Lock()
+		defer mu.Unlock()
 		if ran["billing"] != 1 || ran["mail"] != 1 {
 			t.Errorf("the jobs ran %v", ran)
 		}
