@@ -355,6 +355,7 @@ func TestStoreAway(t *testing.T) {
 					t.Errorf("the error is %v", err)
 				}
 			})))
+		time.Sleep(30 * time.Second) // so that no phase begins at a tick
 		for range 2 {
 			before := ran.Load()
 			time.Sleep(5 * time.Minute)
@@ -392,7 +393,8 @@ func TestElector(t *testing.T) {
 				}
 				terms, last := 0, -1
 				watch := func(d time.Duration) (leader int) {
-					for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+					for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+						synctest.Wait() // until the electors do nothing
 						leader = -1
 						for i, e := range electors {
 							before := requests.Load()
@@ -415,7 +417,7 @@ func TestElector(t *testing.T) {
 					}
 					return leader
 				}
-				for range 10 {
+				for range 5 {
 					leader := watch(30 * time.Second)
 					if leader < 0 {
 						t.Fatal("no machine leads")
@@ -467,7 +469,7 @@ func TestElectorTask(t *testing.T) {
 				}
 				time.Sleep(15 * time.Second)
 				end(t, st, first)
-				time.Sleep(10 * time.Second)
+				time.Sleep(20 * time.Second) // the leader renews, and its task stops
 				if err := second.IsLeader(t.Context()); err != nil || ended.Load() != 1 || first.IsLeader(t.Context()) == nil {
 					t.Errorf("after the task, which ended %d times, the second machine: %v", ended.Load(), err)
 				}
