@@ -122,7 +122,8 @@ func (s *Storage) Unlock(ctx context.Context, name string) error {
 //
 // If the lease was lost, RenewLockLease takes the lock again. If another holder has the lock, the error matches
 // lease.ErrHeld, and the next call tries again. If this process did not take the lock, the error matches
-// lease.ErrNotHeld. After any other error the lock is still held until its lease expires.
+// lease.ErrNotHeld. After any other error the lock is still held until its lease expires. A failed request is repeated
+// for up to ten seconds.
 func (s *Storage) RenewLockLease(ctx context.Context, name string, _ time.Duration) error {
 	s.mu.Lock()
 	l := s.locks[name]
@@ -134,7 +135,7 @@ func (s *Storage) RenewLockLease(ctx context.Context, name string, _ time.Durati
 	if guard == nil {
 		return notHeld("renew", name)
 	}
-	if err := guard.Renew(ctx); !errors.Is(err, lease.ErrLost) {
+	if err := retry(ctx, shortTimeout, guard.Renew); !errors.Is(err, lease.ErrLost) {
 		return err
 	}
 	again, err := s.client.TryAcquire(ctx, guard.Name(), nil)

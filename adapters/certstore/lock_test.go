@@ -174,6 +174,11 @@ func TestRenewTakesTheLockAgain(t *testing.T) {
 		if err := errors.Join(mine.Lock(ctx, issue), renew()); err != nil {
 			t.Fatal(err)
 		}
+		faulty.Set(faultstore.MustParse("write * #1 late 1s; write * #2 fail"))
+		if err := renew(); err != nil || len(faulty.Unmatched().Rules) > 0 {
+			t.Errorf("after lost replies: %v, %v", err, faulty.Unmatched())
+		}
+		faulty.Set(faultstore.Schedule{})
 		breakLock(t, &inner, issue)
 		if err := theirs.Lock(ctx, issue); err != nil {
 			t.Fatal(err)

@@ -21,8 +21,9 @@ const (
 	// writeTimeout bounds each write.
 	writeTimeout = 30 * time.Second
 
-	// existsTimeout bounds Exists, which cannot return an error.
-	existsTimeout = 10 * time.Second
+	// shortTimeout bounds Exists, which cannot return an error, and RenewLockLease, after whose errors certmagic pauses
+	// for at least a minute.
+	shortTimeout = 10 * time.Second
 )
 
 // Storage is a certmagic.Storage in a store of Holdfast. All servers of a cluster use a Storage of their own, on the

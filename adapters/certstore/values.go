@@ -67,7 +67,7 @@ func (s *Storage) Stat(ctx context.Context, key string) (certmagic.KeyInfo, erro
 // seconds, and then returns false. For a register that cannot be read as a value, it returns true: so certmagic does
 // not order a certificate that it cannot store.
 func (s *Storage) Exists(ctx context.Context, key string) bool {
-	err := retry(ctx, existsTimeout, func(ctx context.Context) error {
+	err := retry(ctx, shortTimeout, func(ctx context.Context) error {
 		_, err := s.Stat(ctx, key)
 		return err
 	})
