@@ -106,15 +106,16 @@ started+='|TestRowsOfOtherPrograms|TestTextOfOthersIsPrintedEscaped|TestListings
 started+='|TestDoctorShowsItsSteps|TestMeasurementsLeaveNothing|TestTwoUsersAndRoot|TestCompletionsOfNames|TestCopyStoreOfBuckets|TestGC'
 started+='|TestQuickstart|TestS3|TestReservations|TestOtherKindOfStoreOnS3|TestOtherKindBehindManyObjects|TestObjectsAmongLocks|TestNoRuleWhereVersionsAreTheState|TestDynamoDB'
 started+='|TestHandOver|TestNoLibraries|TestStartUpSystemCalls|TestSlowStartOfTheCommand|TestStartUpPackages'
-# with TESTS prints the packages with these tests, but for the models and the plain ones.
+# with TESTS prints the packages with these tests, but for the models, the plain ones, and the adapters.
 with() {
-  grep -rlE --include='*_test.go' "^func ($1)\(" . | xargs -n 1 dirname | grep -vE '^(\.|\./internal/(lockrec|mutanttest)|\./proof/.*model)$' | sort -u
+  grep -rlE --include='*_test.go' "^func ($1)\(" . | xargs -n 1 dirname | grep -vE '^(\.|\./internal/(lockrec|mutanttest)|\./adapters/.*|\./proof/.*model)$' | sort -u
 }
 mapfile -t rest < <(with "$unraced")
 mapfile -t starting < <(with "$started")
 # The packages that take longest come first, so that the others run beside them.
+# Not the adapters: their libraries are large, and compiling them once more takes minutes.
 mapfile -t raced < <(go list ./lease ./cmd/internal/command ./compat/s3verstore ./store/filestore ./items/... "${released[@]}" ./examples/... ./proof/integration/hostile |
-  grep -vxF "$(go list "${plain[@]}" ./cmd/holdfast)")
+  grep -vE '/adapters/' | grep -vxF "$(go list "${plain[@]}" ./cmd/holdfast)")
 skipped=$unraced'|'$started
 # A long campaign has the time for all of them.
 if [ -n "${HOLDFAST_TORTURE:-}" ]; then skipped=$unraced; fi
@@ -160,14 +161,15 @@ finish lint "$lint" "internal/lint.sh" || failed=1
 await "$servers" || cat "$work/servers"
 # Under a load of other tests, servers answer too late: nothing computes beside these tests.
 on_servers=(go test "${race[@]}" -vet=off -timeout 25m)
-mapfile -t integration < <(go list ./proof/integration/... | grep -vE '/(hostile|azure|dashboard|etcd|gcs|kubernetes|leaselocks|certstore|migrations|nats|redis)$')
-# The stores with packages of their own mostly wait, for leases to expire and for servers to start again. They get the
-# processor time that the others leave.
-beside "$work/stores" "${on_servers[@]}" -p 2 "$@" ./proof/integration/{azure,dashboard,gcs,redis,etcd,nats,kubernetes,leaselocks,certstore,migrations}
+# Stores and adapters with packages of their own mostly wait, for leases to expire and for servers to start again. They
+# get the processor time that the others leave.
+mapfile -t waiting < <(go list ./adapters/... ./proof/integration/{azure,dashboard,gcs,redis,etcd,nats,kubernetes,leaselocks,certstore,leaderlock,migrations})
+mapfile -t integration < <(go list ./proof/integration/... | grep -vE '/hostile$' | grep -vxF "$(printf '%s\n' "${waiting[@]}")")
+beside "$work/stores" "${on_servers[@]}" -p 3 "$@" "${waiting[@]}"
 stores=$!
 echo "== go test against real servers"
 "${on_servers[@]}" "$@" -skip TestVersioned "${integration[@]}" || failed=1
-finish stores "$stores" "go test of stores with packages of their own" || failed=1
+finish stores "$stores" "go test of stores and adapters with packages of their own" || failed=1
 
 # The tests of buckets with versions mostly wait, for writes to settle, and take a write
 # that lasts two seconds for one of unknown outcome, which fails them. So they do not run beside those
