@@ -137,7 +137,8 @@ func Prepare(ctx context.Context) error {
 	_, errN := goBinary(ctx, natsPackage, natsVersion, "nats-server")
 	_, errK := kubeAPIServer(ctx)
 	_, errB := browserDir(ctx)
-	return errors.Join(errV, errM, errG, errD, errA, errN, errK, errB)
+	_, errT := tofuBinary(ctx)
+	return errors.Join(errV, errM, errG, errD, errA, errN, errK, errB, errT)
 }
 
 // shared is a server that is started once.
