@@ -260,9 +260,6 @@ func (r *request) replace(ctx context.Context, v version) error {
 		}
 		base := rec.Generation
 		err = r.change(ctx, func(rec *record) error {
-			if err := rec.admit(v); err != nil {
-				return err
-			}
 			if rec.Generation != base {
 				return errMoved
 			}

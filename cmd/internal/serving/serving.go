@@ -130,13 +130,13 @@ func (a *access) tofuCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "tofu",
 		Short: "Keep the states of OpenTofu and Terraform, with their locks and earlier versions",
-		Long: `Keep the states of OpenTofu and Terraform in the store, with their locks and earlier versions, until you
-stop the command. Set address, lock_address and unlock_address of the backend "http" to
-http://127.0.0.1:7071/state/NAME. NAME is any name; it can contain slashes. You can start the command on
-several machines with the same store.
+		Long: `Keep the states of OpenTofu and Terraform in the store, with their locks and earlier versions, until
+you stop the command. Set address, lock_address and unlock_address of the backend "http" to
+http://127.0.0.1:7071/state/NAME. A name can contain slashes. You can start the command on several
+machines with the same store.
 
-A lock remains until its holder or "tofu force-unlock" releases it. GET /history/NAME lists the versions of
-a state, GET /state/NAME?version=7 returns one, and GET /lock/NAME shows the holder of the lock.
+A lock remains until its holder or "tofu force-unlock" releases it. GET /history/NAME lists the
+versions of a state, GET /state/NAME?version=7 returns one, and GET /lock/NAME shows the holder.
 
 By default only programs on this machine have access. If --listen names another address, give
 --token-file or --password-file. With a token, the user is "token". States contain secrets, and the
