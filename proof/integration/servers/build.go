@@ -7,14 +7,12 @@ import (
 	"context"
 	"crypto/sha512"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"os/exec"
-	"path"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -78,41 +76,6 @@ func goBinary(ctx context.Context, pkg, version, program string) (string, error)
 	dir, err := cached(name, func(dir string) error {
 		cmd := goCommand(ctx, dir, "install", "-trimpath", "-ldflags=-s -w", pkg+"@"+version)
 		return runWithProgress(cmd, "building "+program+" "+version+" (once; it takes some minutes)")
-	})
-	return filepath.Join(dir, program), err
-}
-
-// goBinaryOfModule returns the path of a program in a directory of a Go module that replaces other modules. "go install"
-// refuses such a module, so this builds it in a module of its own. The function replaces returns the replacements
-// for the module's go.mod.
-func goBinaryOfModule(ctx context.Context, module, version, below string, replaces func(goMod string) string) (string, error) {
-	program := path.Base(below)
-	dir, err := cached(fmt.Sprintf("%s-%s-%s-%s", program, version, runtime.GOOS, runtime.GOARCH), func(dir string) error {
-		out, err := goCommand(ctx, dir, "mod", "download", "-json", module+"@"+version).Output()
-		if err != nil {
-			return fmt.Errorf("fetch %s: %w: %s", module, err, out)
-		}
-		var fetched struct{ GoMod string }
-		if err := json.Unmarshal(out, &fetched); err != nil {
-			return err
-		}
-		goMod, err := os.ReadFile(fetched.GoMod)
-		if err != nil {
-			return err
-		}
-		for name, text := range map[string]string{
-			"go.mod":   "module program\n\ngo 1.25.0\n\nrequire " + module + " " + version + "\n" + replaces(string(goMod)),
-			"tools.go": "package tools\n\nimport _ \"" + module + "/" + below + "\"\n", // for "go mod tidy"
-		} {
-			if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-				return err
-			}
-		}
-		if out, err := goCommand(ctx, dir, "mod", "tidy").CombinedOutput(); err != nil {
-			return fmt.Errorf("%w: %s", err, tail(out))
-		}
-		return runWithProgress(goCommand(ctx, dir, "build", "-trimpath", "-ldflags=-s -w", "-o", program, module+"/"+below),
-			"building "+program+" "+version+" (once; it takes some minutes)")
 	})
 	return filepath.Join(dir, program), err
 }

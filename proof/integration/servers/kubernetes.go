@@ -6,6 +6,7 @@ import (
 	"crypto/rsa"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/json"
 	"encoding/pem"
 	"fmt"
 	"net/http"
@@ -13,6 +14,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"strings"
 	"testing"
 )
@@ -134,12 +136,37 @@ func (k *Kubernetes) Kubeconfig(t testing.TB, address, token string) (file strin
 // directories.
 var unreleased = regexp.MustCompile(`(?m)^\s*(k8s\.io/[\w.-]+) v0\.0\.0$`)
 
-// kubeAPIServer returns the path of kube-apiserver.
+// kubeAPIServer returns the path of kube-apiserver. "go install" refuses a module that replaces others, so this
+// builds it in a module of its own, with the same replacements by released versions.
 func kubeAPIServer(ctx context.Context) (string, error) {
-	return goBinaryOfModule(ctx, kubePackage, kubeVersion, "cmd/kube-apiserver", func(goMod string) (replaces string) {
-		for _, m := range unreleased.FindAllStringSubmatch(goMod, -1) {
-			replaces += fmt.Sprintf("replace %s => %s v0%s\n", m[1], m[1], strings.TrimPrefix(kubeVersion, "v1"))
+	dir, err := cached(fmt.Sprintf("kube-apiserver-%s-%s-%s", kubeVersion, runtime.GOOS, runtime.GOARCH), func(dir string) error {
+		out, err := goCommand(ctx, dir, "mod", "download", "-json", kubePackage+"@"+kubeVersion).Output()
+		if err != nil {
+			return fmt.Errorf("fetch Kubernetes: %w: %s", err, out)
 		}
-		return replaces
+		var module struct{ GoMod string }
+		if err := json.Unmarshal(out, &module); err != nil {
+			return err
+		}
+		requires, err := os.ReadFile(module.GoMod)
+		if err != nil {
+			return err
+		}
+		text := "module kubeapiserver\n\ngo 1.25.0\n\nrequire " + kubePackage + " " + kubeVersion + "\n"
+		for _, m := range unreleased.FindAllStringSubmatch(string(requires), -1) {
+			text += fmt.Sprintf("replace %s => %s v0%s\n", m[1], m[1], strings.TrimPrefix(kubeVersion, "v1"))
+		}
+		program := "package tools\n\nimport _ \"" + kubePackage + "/cmd/kube-apiserver/app\"\n"
+		for name, text := range map[string]string{"go.mod": text, "tools.go": program} {
+			if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+				return err
+			}
+		}
+		if out, err := goCommand(ctx, dir, "mod", "tidy").CombinedOutput(); err != nil {
+			return fmt.Errorf("%w: %s", err, tail(out))
+		}
+		return runWithProgress(goCommand(ctx, dir, "build", "-trimpath", "-ldflags=-s -w", "-o", "kube-apiserver", kubePackage+"/cmd/kube-apiserver"),
+			"building kube-apiserver "+kubeVersion+" (once; it takes some minutes)")
 	})
+	return filepath.Join(dir, "kube-apiserver"), err
 }
