@@ -110,7 +110,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case store.Permanent(err), errors.Is(err, store.ErrCorrupt):
 		status = http.StatusInternalServerError
 	}
-	h.log.Log(r.Context(), level, "refused a request", "state", cut(name), "method", cut(r.Method), "status", status, "reason", err.Error())
+	h.log.Log(r.Context(), level, "a request failed", "state", cut(name), "method", cut(r.Method), "status", status, "reason", err.Error())
 	if no != nil && no.holder != nil {
 		writeJSON(w, status, no.holder)
 		return
