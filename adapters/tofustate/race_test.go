@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -131,7 +132,11 @@ func stopAt(t *testing.T, at int, locked bool) (stops bool) {
 // with its content, and no client writes after another has got the lock.
 func TestFaults(t *testing.T) {
 	injected, forced, accepted := 0, 0, 0
-	for seed := range uint64(10) {
+	seeds := 4
+	if os.Getenv("HOLDFAST_TORTURE") == "1" {
+		seeds = 400
+	}
+	for seed := range uint64(seeds) {
 		synctest.Test(t, func(t *testing.T) {
 			inner := memstore.New()
 			faulty := faultstore.New(inner, faultstore.MustParse(fmt.Sprintf(
@@ -225,7 +230,7 @@ func TestFaults(t *testing.T) {
 			}
 		})
 	}
-	if injected < 300 || forced < 3 || accepted < 150 {
+	if injected < 30*seeds || forced < seeds/2 || accepted < 15*seeds {
 		t.Errorf("the test is weak: %d faults, %d forced locks, %d states", injected, forced, accepted)
 	}
 }
