@@ -35,6 +35,10 @@
 // one request in each RenewInterval. With the times above, 100 uploads of a minute at one host cost
 // about 330 requests, instead of about 3,300.
 //
+// tusd also locks an upload for a GET request, and cannot interrupt this request. So during a long
+// download, all other requests for the same upload wait, now on all hosts. Set DisableDownload of
+// tusd, and let another server deliver the files.
+//
 // The store keeps a small record for each upload id that a client has named, even if there is no
 // such upload. Remove old records with [lease.Client.Sweep] or `holdfast sweep`.
 //

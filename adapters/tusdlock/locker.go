@@ -10,9 +10,10 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/tus/tusd/v2/pkg/handler"
+
 	"github.com/holdfast-go/holdfast/lease"
 	"github.com/holdfast-go/holdfast/store"
-	"github.com/tus/tusd/v2/pkg/handler"
 )
 
 // After an attempt that failed for another reason than a holder that was asked to yield, the pause is

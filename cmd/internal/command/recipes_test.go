@@ -31,7 +31,8 @@ func newRecipes(t *testing.T) *recipes {
 		r.script(name, "holdfast run -n deploy -- true; test $? = 75")
 	}
 	r.script("go", "test $1 = install") // of a pipeline
-	r.places = strings.NewReplacer("/usr/local/bin/job.sh", job, "/usr/local/bin/report", job, "/usr/local/bin/worker", job,
+	r.places = strings.NewReplacer("/var/lib/app/app.db", filepath.Join(r.dir, "app.db"), "/usr/local/bin/app", filepath.Join(r.dir, "app"),
+		"/usr/local/bin/job.sh", job, "/usr/local/bin/report", job, "/usr/local/bin/worker", job,
 		"/usr/bin/holdfast", filepath.Join(r.bin, "holdfast"))
 	return r
 }
@@ -218,5 +219,42 @@ func TestRecipes(t *testing.T) {
 			t.Fatalf("%d commands, want 2", len(lines))
 		}
 		r.shell(t, 0, lines[1][1])
+	})
+	// The program litestream is a fake: it copies the whole file when the application ends.
+	t.Run("Litestream", func(t *testing.T) {
+		var config struct {
+			DBs []struct {
+				Path    string
+				Replica struct{ URL string }
+			}
+		}
+		r.decode("litestream.yml", &config)
+		db := filepath.Join(r.dir, "app.db")
+		if len(config.DBs) != 1 || config.DBs[0].Path != db {
+			t.Errorf("litestream.yml is about %+v, litestream.sh about %s", config, db)
+		}
+		r.script("app", `echo "$HOLDFAST_LOCK" >> app.db`)
+		r.script("litestream", `case "$1 $2" in
+"restore -if-replica-exists") test "$3 $5" = "-o $PWD/app.db" && { test ! -e replica || cp replica "$4"; } ;;
+"replicate -exec") "$3" && cp app.db replica ;;
+*) exit 2 ;;
+esac`)
+		script := r.script("litestream.sh", r.file("litestream.sh"))
+		for n := 1; n <= 3; n++ {
+			r.run(t, 0, "holdfast", "lead", "app.db", "--", script)
+			got, err := os.ReadFile(db)
+			if want := strings.Repeat("app.db\n", n); err != nil || string(got) != want {
+				t.Errorf("in term %d, the database is %q, %v; want %q", n, got, err, want)
+			}
+			if _, err := os.Stat(db + "-wal"); err == nil {
+				t.Errorf("in term %d, the log of an earlier term remains", n)
+			}
+			// The next term is on a machine with a database of an earlier term.
+			for _, name := range []string{db, db + "-wal"} {
+				if err := os.WriteFile(name, []byte("old"), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
 	})
 }
