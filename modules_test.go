@@ -43,7 +43,7 @@ observe:            . object
 otel:               . object items observe go.opentelemetry.io/otel
 adapters/gocronlock:     . github.com/go-co-op/gocron/v2
 adapters/cronlock:       . github.com/robfig/cron/v3
-adapters/leaderlock:     . k8s.io/client-go
+adapters/leaderlock:     . k8s.io/apimachinery k8s.io/client-go k8s.io/klog/v2
 adapters/migratelock:    . github.com/golang-migrate/migrate/v4
 adapters/gooselock:      . github.com/pressly/goose/v3
 adapters/certstore:      . github.com/caddyserver/certmagic
