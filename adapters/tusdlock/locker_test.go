@@ -367,6 +367,7 @@ func TestClientClosed(t *testing.T) {
 		if err := h.lock(t, "upload").Lock(t.Context(), func() {}); !errors.Is(err, handler.ErrServerShutdown) {
 			t.Errorf("a later Lock: %v, want ErrServerShutdown", err)
 		}
+		synctest.Wait()
 		if asked.Load() != 1 {
 			t.Errorf("the upload was asked %d times to stop, want 1", asked.Load())
 		}
