@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"sync"
@@ -317,6 +319,46 @@ func TestLostLease(t *testing.T) {
 		}
 		unlock(t, l)
 	})
+}
+
+// With Handler, the body of a request ends with the lease, although its bytes have arrived. In the
+// control without Handler, the bytes can be read.
+func TestHandler(t *testing.T) {
+	for name, bare := range map[string]bool{"handler": false, "control: no handler": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				faults := faultstore.New(memstore.New(), faultstore.Schedule{})
+				defer faults.Close()
+				h := newHost(t, faults, "first")
+				var uploads http.Handler = http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+					read := func() (string, error) {
+						p := make([]byte, 4)
+						n, err := r.Body.Read(p)
+						return string(p[:n]), err
+					}
+					l := h.lock(t, "upload")
+					if err := l.Lock(r.Context(), func() {}); err != nil {
+						t.Fatal(err)
+					}
+					if got, err := read(); got != "good" || err != nil {
+						t.Errorf("%q, %v; want the bytes", got, err)
+					}
+					faults.Set(faultstore.MustParse("* * drop"))
+					time.Sleep(ttl)
+					got, err := read()
+					if ended := got == "" && errors.Is(err, handler.ErrUploadInterrupted); ended == bare {
+						t.Errorf("after the loss: %q, %v", got, err)
+					}
+					_ = l.Unlock()
+				})
+				if !bare {
+					uploads = h.Handler(uploads)
+				}
+				r := httptest.NewRequest("PATCH", "/files/upload", strings.NewReader("goodlate"))
+				uploads.ServeHTTP(httptest.NewRecorder(), r.WithContext(t.Context()))
+			})
+		})
+	}
 }
 
 // The store is away when the host starts.

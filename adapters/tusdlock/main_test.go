@@ -29,8 +29,7 @@ type config struct {
 	TTL      time.Duration
 	Presence bool // the store shows that a process is dead
 	Faults   uint64
-	Memory   bool // a control: tusd's own locker, which reaches one process
-	Bare     bool // a control: without Locker.Handler
+	Memory   bool // the control: tusd's own locker, which reaches one process
 }
 
 const configVariable = "TUSDLOCK_TEST_HOST"
@@ -79,9 +78,7 @@ func serve(text string) error {
 		defer client.Close(context.Background())
 		locker := tusdlock.New(client)
 		locker.UseIn(composer)
-		if !c.Bare {
-			wrap = locker.Handler
-		}
+		wrap = locker.Handler
 	}
 	// tusd writes its log through package log if there is no Logger.
 	log.SetOutput(io.Discard)
