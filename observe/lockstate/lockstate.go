@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/holdfast-go/holdfast/internal/lockrec"
 	"github.com/holdfast-go/holdfast/lease"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -26,7 +25,7 @@ const (
 // WatchTime returns for how long a waiter watches a lock of this TTL before it takes the lock over. The parameter
 // drift is Options.MaxClockDrift of its lease client.
 func WatchTime(ttl time.Duration, drift float64) time.Duration {
-	return lockrec.Expiry(ttl, lockrec.Factor(drift))
+	return time.Duration(float64(ttl) * (1 + drift) / (1 - drift))
 }
 
 // ExpiryOf returns the expiry of a lock that is held, for a waiter with that drift. The holder renewed it at the time
