@@ -41,9 +41,16 @@ func write(t *testing.T, text string) (file string) {
 	return file
 }
 
+// open opens a store whose requests have more time than a busy machine takes to answer.
 func open(t *testing.T, kubeconfig string) *kubestore.Store {
 	t.Helper()
-	st, err := kubestore.Open(t.Context(), "k8s://jobs/app?timeout=300ms&kubeconfig="+kubeconfig, nil)
+	return openWithin(t, "20s", kubeconfig)
+}
+
+// openWithin opens a store with a time limit of each request.
+func openWithin(t *testing.T, limit, kubeconfig string) *kubestore.Store {
+	t.Helper()
+	st, err := kubestore.Open(t.Context(), "k8s://jobs/app?timeout="+limit+"&kubeconfig="+kubeconfig, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,7 +86,11 @@ func TestOutcomes(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			st := open(t, server(t, "token: "+secret, func(w http.ResponseWriter, r *http.Request) {
+			limit := "20s"
+			if c.code == 0 {
+				limit = "300ms"
+			}
+			st := openWithin(t, limit, server(t, "token: "+secret, func(w http.ResponseWriter, r *http.Request) {
 				switch {
 				case r.Header.Get("Authorization") != "Bearer "+secret:
 					w.WriteHeader(http.StatusTeapot)
