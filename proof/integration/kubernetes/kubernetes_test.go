@@ -118,6 +118,9 @@ func TestKubernetesErrors(t *testing.T) {
 		{"a server that closes the connection", ns + "/app", k.Kubeconfig(t, k.Etcd.Address(), servers.KubeAdmin), store.ErrUnavailable, store.Unknown, "EOF"},
 	} {
 		st := open(t, c.place, c.config)
+		if err := st.Verify(t.Context()); !errors.Is(err, c.want) {
+			t.Errorf("%s: Verify: %v, want %v", c.name, err, c.want)
+		}
 		_, err := st.Put(t.Context(), servers.Unique("key"), "", make([]byte, store.MaxValue))
 		if c.want == nil {
 			if err != nil {
