@@ -41,7 +41,7 @@ kubernetes:         . internal/drivers go.yaml.in/yaml/v3
 etcd:               . internal/drivers go.etcd.io/etcd/ go.uber.org/zap google.golang.org/grpc
 observe:            . object
 otel:               . object items observe go.opentelemetry.io/otel
-adapters/gocronlock:     . github.com/go-co-op/gocron/v2
+adapters/gocronlock:     . adapters/cronlock github.com/go-co-op/gocron/v2 github.com/robfig/cron/v3
 adapters/cronlock:       . github.com/robfig/cron/v3
 adapters/leaderlock:     . k8s.io/apimachinery k8s.io/client-go k8s.io/klog/v2
 adapters/migratelock:    . github.com/golang-migrate/migrate/v4
@@ -52,7 +52,7 @@ adapters/tofustate:      .
 cmd:                *
 
 # Never released.
-examples:               . object
+examples:               . object github.com/hibiken/asynq
 proof:                  . internal/drivers
 proof/integration:      *
 proof/bench:            *

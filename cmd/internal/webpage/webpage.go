@@ -33,11 +33,24 @@ const (
 	maxHeader      = 16 << 10
 )
 
+<<<<<<< HEAD
 // Servers returns the servers.
 func Servers() *serving.Servers { return &serving.Servers{Page: servePage, Tofu: serveTofu} }
 
 // servePage serves the page until the context ends.
 func servePage(ctx context.Context, in *cmdline.Invocation, o *serving.Options) error {
+=======
+// Serve serves the page until the context ends.
+func Serve(ctx context.Context, in *cmdline.Invocation, o *serving.Options) error {
+	listener, err := net.Listen("tcp", o.Listen)
+	if err != nil {
+		if err = fmt.Errorf("--listen: %w", reason(err, o.Listen)); exit.Status(err) != exit.Denied {
+			err = exit.With(exit.Unsafe, err)
+		}
+		return err
+	}
+	defer listener.Close()
+>>>>>>> integ
 	st, err := in.OpenURL(ctx, in.StoreURL)
 	if err != nil {
 		return err
@@ -70,6 +83,7 @@ func servePage(ctx context.Context, in *cmdline.Invocation, o *serving.Options) 
 		return metrics.Seen{Held: s.Held, Waiting: s.Waiting, Unreadable: s.Unreadable, Shortest: s.Shortest, Age: time.Since(s.Listed)}, !s.Listed.IsZero()
 	})
 
+<<<<<<< HEAD
 	return serve(ctx, &o.Access, &http.Server{
 		Handler:      page,
 		ReadTimeout:  10 * time.Second,
@@ -87,6 +101,12 @@ func serve(ctx context.Context, o *serving.Access, server *http.Server, listens 
 	server.Handler = guard(server.Handler, o)
 	server.ReadHeaderTimeout, server.IdleTimeout, server.MaxHeaderBytes = headerTimeout, idleTimeout, maxHeader
 	server.ErrorLog = log.New(io.Discard, "", 0)
+=======
+	server := &http.Server{
+		Handler: guard(page, o), ReadHeaderTimeout: requestTimeout, ReadTimeout: requestTimeout, WriteTimeout: replyTimeout, IdleTimeout: idleTimeout,
+		MaxHeaderBytes: maxHeader, ErrorLog: log.New(io.Discard, "", 0),
+	}
+>>>>>>> integ
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(netutil.LimitListener(listener, maxConnections)) }()
 	listens(listener.Addr().String())

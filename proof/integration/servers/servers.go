@@ -137,8 +137,9 @@ func Prepare(ctx context.Context) error {
 	_, errN := goBinary(ctx, natsPackage, natsVersion, "nats-server")
 	_, errK := kubeAPIServer(ctx)
 	_, errB := browserDir(ctx)
+	_, errP := goBinary(ctx, pebblePackage, pebbleVersion, "pebble")
 	_, errT := tofuBinary(ctx)
-	return errors.Join(errV, errM, errG, errD, errA, errN, errK, errB, errT)
+	return errors.Join(errV, errM, errG, errD, errA, errN, errK, errB, errP, errT)
 }
 
 // shared is a server that is started once.
