@@ -110,6 +110,9 @@ the store as "holdfast doctor" does, and writes test data.`,
 			if err := o.check(cmd); err != nil {
 				return err
 			}
+			if err := o.checkReports(); err != nil {
+				return err
+			}
 			ctx, stop := cmdline.UntilSignal(cmd.Context())
 			defer stop()
 			return a.servers.Page(ctx, a.Invocation, o)
@@ -230,6 +233,22 @@ func readSecret(flag, path string) (string, error) {
 	return strings.TrimRight(string(text), "\r\n"), nil
 }
 
+// checkReports checks the files of --report.
+func (o *Options) checkReports() error {
+	for _, path := range o.Reports { // serve reads it later: its content can change until then
+		info, err := os.Stat(path)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return exit.With(exit.NotFound, fmt.Errorf("--report: %w", err))
+		case err != nil:
+			return fmt.Errorf("--report: %w", err)
+		case !info.Mode().IsRegular():
+			return exit.Usagef("--report: %s is not an ordinary file", path)
+		}
+	}
+	return nil
+}
+
 // check reads the files that the flags name, and checks the flags against each other.
 func (o *Access) check(cmd *cobra.Command) error {
 	if err := cmdline.NotEmpty(cmd.Flags(), "token-file", "password-file"); err != nil {
@@ -244,17 +263,6 @@ func (o *Access) check(cmd *cobra.Command) error {
 	}
 	if !IsLoopback(host) && o.Token == "" && o.User == "" {
 		return exit.Usagef("--listen %s can be reached from other machines: give --token-file or --password-file, or listen on 127.0.0.1:%s", cmp.Or(cmdline.Echoed(host), "without an address"), port)
-	}
-	for _, path := range o.Reports { // serve reads it later: its content can change until then
-		info, err := os.Stat(path)
-		switch {
-		case errors.Is(err, fs.ErrNotExist):
-			return exit.With(exit.NotFound, fmt.Errorf("--report: %w", err))
-		case err != nil:
-			return fmt.Errorf("--report: %w", err)
-		case !info.Mode().IsRegular():
-			return exit.Usagef("--report: %s is not an ordinary file", path)
-		}
 	}
 	return nil
 }

@@ -16,6 +16,11 @@ func serveTofu(ctx context.Context, in *cmdline.Invocation, o *serving.TofuOptio
 	if o.Keep < 1 || o.Keep > tofustate.MaxKeep {
 		return exit.Usagef("--keep must be a whole number from 1 to %d", tofustate.MaxKeep)
 	}
+	listener, err := listen(&o.Access)
+	if err != nil {
+		return err
+	}
+	defer listener.Close()
 	st, err := in.OpenURL(ctx, in.StoreURL)
 	if err != nil {
 		return err
@@ -34,7 +39,7 @@ func serveTofu(ctx context.Context, in *cmdline.Invocation, o *serving.TofuOptio
 	})
 	// A large state, a slow network and a slow store take minutes.
 	server := &http.Server{Handler: handler, ReadTimeout: 5 * time.Minute, WriteTimeout: 10 * time.Minute}
-	return serve(ctx, &o.Access, server, func(address string) {
-		in.Notef("the address of a state is http://%s/state/NAME", address)
+	return serve(ctx, listener, &o.Access, server, func() {
+		in.Notef("the address of a state is http://%s/state/NAME", listener.Addr())
 	}, func() {})
 }

@@ -33,24 +33,16 @@ const (
 	maxHeader      = 16 << 10
 )
 
-<<<<<<< HEAD
 // Servers returns the servers.
 func Servers() *serving.Servers { return &serving.Servers{Page: servePage, Tofu: serveTofu} }
 
 // servePage serves the page until the context ends.
 func servePage(ctx context.Context, in *cmdline.Invocation, o *serving.Options) error {
-=======
-// Serve serves the page until the context ends.
-func Serve(ctx context.Context, in *cmdline.Invocation, o *serving.Options) error {
-	listener, err := net.Listen("tcp", o.Listen)
+	listener, err := listen(&o.Access)
 	if err != nil {
-		if err = fmt.Errorf("--listen: %w", reason(err, o.Listen)); exit.Status(err) != exit.Denied {
-			err = exit.With(exit.Unsafe, err)
-		}
 		return err
 	}
 	defer listener.Close()
->>>>>>> integ
 	st, err := in.OpenURL(ctx, in.StoreURL)
 	if err != nil {
 		return err
@@ -83,35 +75,33 @@ func Serve(ctx context.Context, in *cmdline.Invocation, o *serving.Options) erro
 		return metrics.Seen{Held: s.Held, Waiting: s.Waiting, Unreadable: s.Unreadable, Shortest: s.Shortest, Age: time.Since(s.Listed)}, !s.Listed.IsZero()
 	})
 
-<<<<<<< HEAD
-	return serve(ctx, &o.Access, &http.Server{
+	return serve(ctx, listener, &o.Access, &http.Server{
 		Handler:      page,
 		ReadTimeout:  10 * time.Second,
 		WriteTimeout: 30 * time.Second, // each event of an open page has its own
-	}, func(address string) { in.Notef("the page is at http://%s/", address) }, func() { _ = page.Close() })
+	}, func() { in.Notef("the page is at http://%s/", listener.Addr()) }, func() { _ = page.Close() })
 }
 
-// serve listens, and serves until the context ends. When it listens, it calls listens with its address, and before
-// the server closes, it calls closing.
-func serve(ctx context.Context, o *serving.Access, server *http.Server, listens func(address string), closing func()) error {
+func listen(o *serving.Access) (net.Listener, error) {
 	listener, err := net.Listen("tcp", o.Listen)
 	if err != nil {
-		return exit.With(exit.Failed, fmt.Errorf("--listen: %w", reason(err, o.Listen)))
+		if err = fmt.Errorf("--listen: %w", reason(err, o.Listen)); exit.Status(err) != exit.Denied {
+			err = exit.With(exit.Unsafe, err)
+		}
 	}
+	return listener, err
+}
+
+// serve serves until the context ends. It calls begun when it has begun, and closing before it closes the server.
+func serve(ctx context.Context, listener net.Listener, o *serving.Access, server *http.Server, begun, closing func()) error {
 	server.Handler = guard(server.Handler, o)
 	server.ReadHeaderTimeout, server.IdleTimeout, server.MaxHeaderBytes = headerTimeout, idleTimeout, maxHeader
 	server.ErrorLog = log.New(io.Discard, "", 0)
-=======
-	server := &http.Server{
-		Handler: guard(page, o), ReadHeaderTimeout: requestTimeout, ReadTimeout: requestTimeout, WriteTimeout: replyTimeout, IdleTimeout: idleTimeout,
-		MaxHeaderBytes: maxHeader, ErrorLog: log.New(io.Discard, "", 0),
-	}
->>>>>>> integ
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(netutil.LimitListener(listener, maxConnections)) }()
-	listens(listener.Addr().String())
+	begun()
 	select {
-	case err = <-served:
+	case err := <-served:
 		return err
 	case <-ctx.Done():
 	}
