@@ -83,7 +83,7 @@ func (m *machine) work() error {
 	if err != nil {
 		return err
 	}
-	leases := &lease.Options{TTL: 2 * time.Second}
+	leases := &lease.Options{TTL: 3 * time.Second}
 	run := func(ctx context.Context, guard *lease.Guard) error {
 		info, err := client.Inspect(ctx, "test/tick")
 		if err != nil || info.Record.Token != guard.Token() || info.Record.Run == nil {
