@@ -42,11 +42,13 @@
 //     the earlier. "state push -force" to a smaller serial needs the lock.
 //   - A client may repeat each request after a lost reply: the effect is that of one request. If a repeated
 //     request arrives late, when its lock was released or a newer state was stored, it changes nothing.
-//     So a lock ID cannot be used again: the last [keptReleases] released IDs are refused.
+//     So a lock ID cannot be used again: LOCK refuses the last eight released IDs.
 //   - A state that was stored with success remains readable until [Options].Keep newer versions were stored.
 //   - Any number of handlers, on any number of machines, may serve one store. They keep nothing in memory.
 //
-// "force-unlock" of OpenTofu before 1.10 and of Terraform sends no ID: it frees the lock of any holder.
+// "force-unlock" of OpenTofu before 1.10 and of Terraform sends no ID: it frees the lock of any holder. If such a request
+// arrives late, it frees a later lock. A late POST without a lock replaces a newer state if the state has no
+// lineage, or another one. The history has the replaced state.
 //
 // # What the client gets
 //
