@@ -122,7 +122,7 @@ cmd/internal/stores:    store store/filestore store/memstore object object/dirbu
 cmd/internal/allstores: store/... object/... items/... compat/... aws/... redis/... gcp/... azure/... etcd/... nats/... kubernetes/... internal/... cmd/internal/printable cmd/internal/exit cmd/internal/output cmd/internal/doctor/... cmd/internal/stores
 cmd/internal/cmdline:   store internal/... cmd/internal/printable cmd/internal/exit cmd/internal/child cmd/internal/output cmd/internal/stores
 cmd/internal/transfer:  object internal/... cmd/internal/exit cmd/internal/output
-cmd/internal/leases:    store store/filestore lease internal/... cmd/internal/printable cmd/internal/exit cmd/internal/output cmd/internal/stores cmd/internal/cmdline
+cmd/internal/leases:    store store/filestore lease internal/... observe/lockstate cmd/internal/printable cmd/internal/exit cmd/internal/output cmd/internal/stores cmd/internal/cmdline
 cmd/internal/locks:     store store/engine store/filestore lease internal/... cmd/internal/printable cmd/internal/exit cmd/internal/output cmd/internal/trial cmd/internal/doctor cmd/internal/stores cmd/internal/cmdline cmd/internal/leases observe/picture
 cmd/internal/holding:   store store/filestore lease internal/... observe/metrics/promtext cmd/internal/printable cmd/internal/exit cmd/internal/child cmd/internal/output cmd/internal/stores cmd/internal/cmdline cmd/internal/leases
 cmd/internal/checkpoints: store lease checkpoint compat/avisofile compat/resumekey cmd/internal/printable cmd/internal/exit cmd/internal/output cmd/internal/cmdline cmd/internal/leases
@@ -130,7 +130,7 @@ cmd/internal/moving:    store lease checkpoint internal/... cmd/internal/printab
 cmd/internal/objects:   store object/... compat/reserve internal/... cmd/internal/printable cmd/internal/exit cmd/internal/output cmd/internal/stores cmd/internal/cmdline cmd/internal/transfer
 cmd/internal/items:     store items/largeitem internal/... cmd/internal/printable cmd/internal/exit cmd/internal/output cmd/internal/stores cmd/internal/cmdline cmd/internal/transfer
 cmd/internal/serving:   internal/... cmd/internal/exit cmd/internal/cmdline cmd/internal/leases
-cmd/internal/webpage:   object observe/... cmd/internal/exit cmd/internal/doctor cmd/internal/cmdline cmd/internal/serving
+cmd/internal/webpage:   object observe/... adapters/tofustate cmd/internal/exit cmd/internal/doctor cmd/internal/cmdline cmd/internal/serving
 cmd/internal/command:   store lease object checkpoint internal/... cmd/internal/printable cmd/internal/exit cmd/internal/output cmd/internal/trial cmd/internal/doctor cmd/internal/stores cmd/internal/cmdline cmd/internal/leases cmd/internal/locks cmd/internal/holding cmd/internal/checkpoints cmd/internal/moving cmd/internal/objects cmd/internal/items cmd/internal/serving observe/picture
 cmd/holdfast:           cmd/internal/command cmd/internal/stores
 cmd/holdfast-stores:    cmd/internal/command cmd/internal/allstores cmd/internal/webpage

@@ -52,7 +52,7 @@ adapters/tofustate:      .
 cmd:                *
 
 # Never released.
-examples:               . object
+examples:               . object github.com/hibiken/asynq
 proof:                  . internal/drivers
 proof/integration:      *
 proof/bench:            *

@@ -4,6 +4,7 @@ go 1.25.0
 
 require (
 	github.com/holdfast-go/holdfast v0.1.0
+	github.com/holdfast-go/holdfast/adapters/tofustate v0.1.0
 	github.com/holdfast-go/holdfast/azure v0.1.0
 	github.com/holdfast-go/holdfast/gcp v0.1.0
 	github.com/holdfast-go/holdfast/internal/drivers v0.1.0
@@ -14,6 +15,7 @@ require (
 	github.com/redis/go-redis/v9 v9.22.0
 	github.com/spf13/cobra v1.10.2
 	github.com/spf13/pflag v1.0.9
+	go.yaml.in/yaml/v3 v3.0.5
 	golang.org/x/net v0.57.0
 	golang.org/x/sys v0.47.0
 	golang.org/x/term v0.45.0
@@ -124,7 +126,6 @@ require (
 	github.com/aws/smithy-go v1.28.8 // indirect
 	github.com/cpuguy83/go-md2man/v2 v2.0.6 // indirect
 	github.com/russross/blackfriday/v2 v2.1.0 // indirect
-	go.yaml.in/yaml/v3 v3.0.5 // indirect
 	golang.org/x/tools v0.48.0 // indirect
 )
 

@@ -80,6 +80,8 @@
 //   - Acquire, TryAcquire, and the calls that take a ticket can take Options.ReleaseTimeout plus
 //     one second after the end of their context.
 //
+// The time that [Options.Trace] takes comes on top of these times.
+//
 // Every call of a store must return soon after the end of its context. If a call ignores its
 // context, the methods of this package wait for the call, but the lease still ends in time. A
 // late write of the call does no harm, because each write names the version that it replaces.
@@ -153,8 +155,10 @@
 //   - Unknown outcome. The client reads the register back. If it finds its own grant id, the
 //     write was applied. The nonce in the record shows which attempt was applied, and the lease
 //     begins at the time when the client sent this attempt. If it finds the version before the
-//     write, it sends the same write again. If it finds anything else, the lease is lost. If it
-//     cannot read the register, the outcome stays unknown until the deadline.
+//     write, it sends the same write again. If it finds the record before the write under another
+//     version, another program has rewritten the object and not the record: the holder writes over
+//     that version. If it finds anything else, the lease is lost. If it cannot read the register,
+//     the outcome stays unknown until the deadline.
 //   - A cancelled Acquire. If the outcome of its write is unknown, the client tries to write a
 //     free record over the same version before Acquire returns. If this succeeds, the earlier
 //     write cannot be applied later.
@@ -187,7 +191,8 @@
 // entry exists without its change. The register ".holdfast/history/" + key of the lock has the older
 // entries. A client with [Options.History] moves entries there, at most once in two grants, with one read
 // and one write. After a lost reply it forgets the move, and a later move finds the entries by their numbers.
-// A client removes entries from a record only after it has moved them, or to make room.
+// A client removes entries from a record only after it has moved them, or to make room. A sweep first removes
+// the record, and then the register, unless the lock has a record again.
 //
 // # Protocol: sessions
 //

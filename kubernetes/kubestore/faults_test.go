@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"runtime"
@@ -237,6 +238,61 @@ func TestOneProgram(t *testing.T) {
 	all.Wait()
 	if text, err := os.ReadFile(count); err != nil || len(text) != 1 {
 		t.Errorf("the program ran %d times, %v", len(text), err)
+	}
+}
+
+// TestSlowProgram: the program of the kubeconfig takes longer than each call. It runs once, and a later call has the
+// token.
+func TestSlowProgram(t *testing.T) {
+	count := filepath.Join(t.TempDir(), "count")
+	program := write(t, "#!/bin/sh\necho >>"+count+"\nsleep 1\n"+`printf '{"status":{"token":"%s"}}' `+secret)
+	st := open(t, server(t, fmt.Sprintf("exec: {command: %q}", program), func(w http.ResponseWriter, _ *http.Request) { refuse(w, 404, "") }))
+	calls := 0
+	for err, end := error(nil), time.Now().Add(20*time.Second); !errors.Is(err, store.ErrNotFound); calls++ {
+		if time.Now().After(end) {
+			t.Fatalf("call %d: %v", calls, err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+		_, _, err = st.Get(ctx, "key")
+		cancel()
+	}
+	if text, err := os.ReadFile(count); err != nil || len(text) != 1 || calls < 2 {
+		t.Errorf("the program ran %d times in %d calls, %v", len(text), calls, err)
+	}
+}
+
+// TestClosedProgram: Close ends the program of the kubeconfig.
+func TestClosedProgram(t *testing.T) {
+	pid := filepath.Join(t.TempDir(), "pid")
+	st := open(t, server(t, fmt.Sprintf("exec: {command: %q}", write(t, "#!/bin/sh\necho $$ >"+pid+"\nexec sleep 100")), nil))
+	var text []byte
+	for len(text) == 0 {
+		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+		_, _, _ = st.Get(ctx, "key") // it fails
+		cancel()
+		text, _ = os.ReadFile(pid)
+	}
+	if err := st.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := exec.CommandContext(t.Context(), "kill", "-0", strings.TrimSpace(string(text))).Run(); err == nil {
+		t.Error("the program still runs")
+	}
+}
+
+// TestVerify: a namespace that does not exist is noticed, and nothing is created.
+func TestVerify(t *testing.T) {
+	sent := ""
+	st := open(t, server(t, "token: "+secret, func(w http.ResponseWriter, r *http.Request) {
+		sent = r.Method + " " + r.URL.RequestURI()
+		w.WriteHeader(404)
+		_, _ = w.Write([]byte(`{"kind":"Status","message":"namespaces \"jobs\" not found","details":{"kind":"namespaces"}}`))
+	}))
+	if err := st.Verify(t.Context()); !errors.Is(err, store.ErrMisconfigured) || !strings.Contains(err.Error(), "kubectl create namespace jobs") {
+		t.Error(err)
+	}
+	if want := "POST /apis/coordination.k8s.io/v1/namespaces/jobs/leases?dryRun=All"; sent != want {
+		t.Errorf("sent %s, want %s", sent, want)
 	}
 }
 
