@@ -164,7 +164,7 @@ await "$servers" || cat "$work/servers"
 on_servers=(go test "${race[@]}" -vet=off -timeout 25m)
 # Stores and adapters with packages of their own mostly wait, for leases to expire and for servers to start again. They
 # get the processor time that the others leave.
-mapfile -t waiting < <(go list ./adapters/... ./proof/integration/{azure,dashboard,gcs,redis,etcd,nats,kubernetes,leaselocks,certstore,leaderlock,migrations})
+mapfile -t waiting < <(go list ./adapters/... ./proof/integration/{azure,dashboard,gcs,redis,etcd,nats,kubernetes,leaselocks,certstore,leaderlock,migrations,tofu})
 mapfile -t integration < <(go list ./proof/integration/... | grep -vE '/hostile$' | grep -vxF "$(printf '%s\n' "${waiting[@]}")")
 beside "$work/stores" "${on_servers[@]}" -p 3 "$@" "${waiting[@]}"
 stores=$!

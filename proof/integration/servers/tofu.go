@@ -56,7 +56,7 @@ func tofuBinary(ctx context.Context) (string, error) {
 				return err
 			}
 		}
-		err = runWithProgress(goCommand(ctx, source, "build", "-trimpath", "-ldflags=-s -w", "-o", filepath.Join(dir, "tofu"), "./cmd/tofu"),
+		err = runWithProgress(goCommand(ctx, source, "build", "-ldflags=-s -w", "-o", filepath.Join(dir, "tofu"), "./cmd/tofu"),
 			"building tofu "+tofuVersion+" (once; it takes some minutes)")
 		return errors.Join(err, os.RemoveAll(source))
 	})
