@@ -130,7 +130,7 @@ cmd/internal/moving:    store lease checkpoint internal/... cmd/internal/printab
 cmd/internal/objects:   store object/... compat/reserve internal/... cmd/internal/printable cmd/internal/exit cmd/internal/output cmd/internal/stores cmd/internal/cmdline cmd/internal/transfer
 cmd/internal/items:     store items/largeitem internal/... cmd/internal/printable cmd/internal/exit cmd/internal/output cmd/internal/stores cmd/internal/cmdline cmd/internal/transfer
 cmd/internal/serving:   internal/... cmd/internal/exit cmd/internal/cmdline cmd/internal/leases
-cmd/internal/webpage:   object observe/... cmd/internal/exit cmd/internal/doctor cmd/internal/cmdline cmd/internal/serving
+cmd/internal/webpage:   object observe/... adapters/tofustate cmd/internal/exit cmd/internal/doctor cmd/internal/cmdline cmd/internal/serving
 cmd/internal/command:   store lease object checkpoint internal/... cmd/internal/printable cmd/internal/exit cmd/internal/output cmd/internal/trial cmd/internal/doctor cmd/internal/stores cmd/internal/cmdline cmd/internal/leases cmd/internal/locks cmd/internal/holding cmd/internal/checkpoints cmd/internal/moving cmd/internal/objects cmd/internal/items cmd/internal/serving observe/picture
 cmd/holdfast:           cmd/internal/command cmd/internal/stores
 cmd/holdfast-stores:    cmd/internal/command cmd/internal/allstores cmd/internal/webpage

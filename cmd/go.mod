@@ -4,6 +4,7 @@ go 1.25.0
 
 require (
 	github.com/holdfast-go/holdfast v0.1.0
+	github.com/holdfast-go/holdfast/adapters/tofustate v0.1.0
 	github.com/holdfast-go/holdfast/azure v0.1.0
 	github.com/holdfast-go/holdfast/gcp v0.1.0
 	github.com/holdfast-go/holdfast/internal/drivers v0.1.0

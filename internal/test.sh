@@ -92,6 +92,7 @@ unraced+='|TestNoLeaseIsLost|TestWithoutBackOff'
 unraced+='|TestBatchPollRequests|TestBatchPollHandOver|TestBatchPollOddListings|TestAllBeforeAWaiterLeave'
 unraced+='|TestWakeUps|TestRequestToSeveralEndsWithThem|TestSlowWritesLoseNoLease|TestRegisterHistories|TestTableOfEachShape|TestSweepOnAWS|TestStoreInOrder|TestEveryCallFaulty|TestSweepDuringWrites|TestSweepResumed'
 unraced+='|TestSQLiteLargeRow|TestPolicies|TestStatusUsage|TestNamesWhatIsInIt|TestSweepRate|TestSweepMemory|TestBatchPollThatIsWrong|TestRequestsOfWa(iters|tchers)'
+unraced+='|TestLargeState'
 # These have no goroutines but those of package testing: readers of the repository, and pure rules.
 plain=(. ./internal/lockrec ./internal/mutanttest)
 models=(./proof/lockmodel ./proof/sessionmodel ./proof/rostermodel ./proof/logmodel ./proof/versionmodel)

@@ -9,5 +9,5 @@ import (
 )
 
 func main() {
-	command.Main(allstores.Drivers(), webpage.Serve)
+	command.Main(allstores.Drivers(), webpage.Servers())
 }

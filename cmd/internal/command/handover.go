@@ -78,7 +78,7 @@ func (a *app) handOver() error {
 	switch {
 	case path == "":
 		what := "this store"
-		if a.Path == "holdfast serve" {
+		if strings.HasPrefix(a.Path, "holdfast serve") {
 			what = "serve"
 		}
 		return output.WithHints(what+" needs the program "+companion+", which is neither in the directory of holdfast nor in PATH", errNoCompanion, a.installing())

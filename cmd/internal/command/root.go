@@ -35,7 +35,7 @@ import (
 type app struct {
 	cmdline.Invocation
 	root    *cobra.Command
-	server  serving.Server
+	servers *serving.Servers
 	started bool  // the command line was accepted
 	helpErr error // what help was asked of does not exist
 
@@ -43,16 +43,16 @@ type app struct {
 	called bool
 }
 
-// Main runs the command line of this process with these drivers, and ends the process. If the server of the
-// command serve is nil, the companion serves the page.
-func Main(drivers stores.Drivers, server serving.Server) {
-	os.Exit(runProgram(drivers, server, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+// Main runs the command line of this process with these drivers, and ends the process. If the servers of the
+// command serve are nil, the companion serves.
+func Main(drivers stores.Drivers, servers *serving.Servers) {
+	os.Exit(runProgram(drivers, servers, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
 
 // runProgram runs the command line and returns the exit status.
-func runProgram(drivers stores.Drivers, server serving.Server, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+func runProgram(drivers stores.Drivers, servers *serving.Servers, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	log.SetOutput(io.Discard) // net/http logs what unknown servers send
-	a := &app{server: server, Invocation: cmdline.Invocation{Args: args, Stdin: stdin, Access: stores.Access{Drivers: drivers, Printer: output.Printer{Stdout: stdout, Stderr: stderr}}}}
+	a := &app{servers: servers, Invocation: cmdline.Invocation{Args: args, Stdin: stdin, Access: stores.Access{Drivers: drivers, Printer: output.Printer{Stdout: stdout, Stderr: stderr}}}}
 	a.HandOver = a.handOver
 	a.caller, a.called = os.LookupEnv(callerVariable)
 	_ = os.Unsetenv(callerVariable)
@@ -147,7 +147,7 @@ func (a *app) command() *cobra.Command {
 	root.AddGroup(&cobra.Group{ID: cmdline.GroupLocks, Title: "Locks:"}, &cobra.Group{ID: cmdline.GroupObjects, Title: "Objects:"}, &cobra.Group{ID: cmdline.GroupCheckpoints, Title: "Checkpoints:"}, &cobra.Group{ID: cmdline.GroupStore, Title: "Stores:"})
 	in := &a.Invocation
 	all := cmdline.Commands{"init": a.initCommand, "doctor": a.doctorCommand, "bench": a.benchCommand, "version": a.versionCommand}
-	for _, group := range []cmdline.Commands{locks.Commands(in), holding.Commands(in), objects.Commands(in), items.Commands(in), checkpoints.Commands(in), moving.Commands(in), serving.Commands(in, a.server)} {
+	for _, group := range []cmdline.Commands{locks.Commands(in), holding.Commands(in), objects.Commands(in), items.Commands(in), checkpoints.Commands(in), moving.Commands(in), serving.Commands(in, a.servers)} {
 		maps.Copy(all, group)
 	}
 	if command := all[a.firstWord()]; command != nil {

@@ -113,12 +113,12 @@ func holdfast() {
 		panic(err)
 	}
 	stores.RootState = filepath.Join(filepath.Dir(self), "root-state")
-	Main(allstores.Drivers(), webpage.Serve)
+	Main(allstores.Drivers(), webpage.Servers())
 }
 
 // execute runs a command line in this process, with the drivers of all stores.
 func execute(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	return runProgram(allstores.Drivers(), webpage.Serve, args, stdin, stdout, stderr)
+	return runProgram(allstores.Drivers(), webpage.Servers(), args, stdin, stdout, stderr)
 }
 
 // raceOptions is the variable with the options of the race detector.

@@ -21,7 +21,13 @@ import (
 // startServe starts serve on a free port, and returns the address of the page. The function stop ends it with TERM.
 func startServe(t *testing.T, p *place, store string, args ...string) (address string, stop func()) {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), p.bin, append([]string{"serve", "--listen", "127.0.0.1:0"}, args...)...)
+	return startServer(t, p, store, `the page is at (http://127\.0\.0\.1:\d+)/`, append([]string{"serve", "--listen", "127.0.0.1:0"}, args...)...)
+}
+
+// startServer starts a command that serves, and says so with its address.
+func startServer(t *testing.T, p *place, store, says string, args ...string) (address string, stop func()) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), p.bin, args...)
 	cmd.Dir = p.dir
 	cmd.Env = append(os.Environ(), "HOME="+p.dir, "XDG_STATE_HOME="+p.dir, "HOLDFAST_STORE="+store)
 	messages, err := cmd.StderrPipe()
@@ -32,10 +38,10 @@ func startServe(t *testing.T, p *place, store string, args ...string) (address s
 		t.Fatal(err)
 	}
 	line, err := bufio.NewReader(messages).ReadString('\n')
-	match := regexp.MustCompile(`^holdfast: the page is at (http://127\.0\.0\.1:\d+)/\n$`).FindStringSubmatch(line)
+	match := regexp.MustCompile(`^holdfast: ` + says + `\n$`).FindStringSubmatch(line)
 	if match == nil {
 		_ = cmd.Process.Kill()
-		t.Fatalf("serve says %q, %v", line, err)
+		t.Fatalf("%q says %q, %v", args, line, err)
 	}
 	return match[1], func() {
 		if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
@@ -189,5 +195,79 @@ func TestServeMistakes(t *testing.T) {
 	}
 	if _, message, status := p.run(t, store, "serve", ""); status != 64 || !strings.Contains(message, "PREFIX is empty") {
 		t.Errorf("an empty prefix: status %d: %s", status, message)
+	}
+}
+
+// TestServeTofu: the states of OpenTofu are behind the same rules of access as the page. A browser does not write
+// for the page of another site, and no request is redirected: a client would repeat a POST as a GET.
+func TestServeTofu(t *testing.T) {
+	t.Parallel()
+	p, store := newPlaceOfFiles(t)
+	if err := os.WriteFile(filepath.Join(p.dir, "password"), []byte("ada:correct horse\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	ask := func(method, url, body string, change func(*http.Request)) (int, string) {
+		t.Helper()
+		req, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if change != nil {
+			change(req)
+		}
+		resp, err := client.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		reply, err := io.ReadAll(resp.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return resp.StatusCode, string(reply)
+	}
+	start := func(args ...string) (address string, stop func()) {
+		return startServer(t, p, store, `the address of a state is (http://127\.0\.0\.1:\d+)/state/NAME`, append([]string{"serve", "tofu", "--listen", "127.0.0.1:0"}, args...)...)
+	}
+	open, stop := start("--keep", "2")
+	for _, c := range []struct {
+		what, method, path string
+		change             func(*http.Request)
+		want               int
+	}{
+		{"a foreign name", "GET", "/state/s", func(r *http.Request) { r.Host = "evil.example" }, 421},
+		{"another site", "POST", "/state/s", func(r *http.Request) { r.Header.Set("Origin", "https://evil.example") }, 403},
+		{"another site, in new browsers", "POST", "/state/s", func(r *http.Request) { r.Header.Set("Sec-Fetch-Site", "cross-site") }, 403},
+		{"two slashes", "POST", "/state//s", nil, 400},
+		{"dots", "POST", "/x/../state/s", nil, 404},
+		{"no state yet", "GET", "/state/s", nil, 404},
+		{"OpenTofu", "POST", "/state/s", nil, 200},
+		{"healthz", "GET", "/healthz", nil, 200},
+	} {
+		if status, reply := ask(c.method, open+c.path, `{"serial":1}`, c.change); status != c.want {
+			t.Errorf("%s: got status %d, want %d: %s", c.what, status, c.want, reply)
+		}
+	}
+	stop()
+
+	secret, stop := start("--password-file", "password")
+	defer stop()
+	ada := func(r *http.Request) { r.SetBasicAuth("ada", "correct horse") }
+	for _, method := range []string{"GET", "POST", "LOCK", "UNLOCK", "DELETE"} {
+		if status, reply := ask(method, secret+"/state/s", "", nil); status != 401 || strings.Contains(reply, "serial") {
+			t.Errorf("%s without a password: %d %s", method, status, reply)
+		}
+	}
+	if status, reply := ask("GET", secret+"/state/s", "", ada); status != 200 || reply != `{"serial":1}` {
+		t.Errorf("the state: %d %s", status, reply)
+	}
+	if status, _ := ask("LOCK", secret+"/state/s", `{"ID":"A"}`, ada); status != 200 {
+		t.Errorf("the lock: status %d", status)
+	}
+	for args, says := range map[string]string{"--keep 0": "from 1 to 150", "--listen 0.0.0.0:0": "give --token-file", "--token-file absent": "no such file", "a": "argument"} {
+		if _, message, status := p.run(t, store, append([]string{"serve", "tofu"}, strings.Fields(args)...)...); status == 0 || !strings.Contains(message, says) {
+			t.Errorf("serve tofu %s: status %d: %s", args, status, message)
+		}
 	}
 }

@@ -42,7 +42,7 @@ stores. docs/moving.md describes step by step how a fleet moves from one store t
 Locks in TO get higher tokens than the locks in FROM. copy-store also copies the last runs of
 --once-per, --min-interval, the slots and the data of a lock. A checkpoint gets the position, the
 epoch and the token that it has in FROM. If the checkpoint in TO is ahead, TO keeps it, and
-copy-store prints a note. copy-store does not copy sessions, items and objects.
+copy-store prints a note. copy-store does not copy sessions, items, objects and states of OpenTofu.
 
 If a lock is held in FROM or TO, or if a client uses FROM during the copy, the status is 75. After
 any error, repeat the same command: it continues the copy. copy-store does not change FROM. So

@@ -1,5 +1,5 @@
-// Package serving has the command serve: its flags, and the files that they name. The server itself is a
-// function that only the program with all libraries has.
+// Package serving has the command serve and those below it: their flags, and the files that they name. The servers
+// are functions that only the program with all libraries has.
 package serving
 
 import (
@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/holdfast-go/holdfast/cmd/internal/cmdline"
 	"github.com/holdfast-go/holdfast/cmd/internal/exit"
@@ -22,39 +23,54 @@ import (
 	"github.com/holdfast-go/holdfast/internal/safefile"
 )
 
-// Options are what the command line says of the page.
-type Options struct {
-	Prefix   string
+// Access says who can reach a server.
+type Access struct {
 	Listen   string // address and port
 	Token    string // empty: no token is asked for
 	User     string // empty: no user is asked for
 	Password string
 	Hosts    []string // further names of this server
-	Logs     []string // URLs of commit logs, each with # and the key of a follower
-	Reports  []string // files
-	Doctor   bool
-	Rate     int // requests per minute; 0: the default
-	Drift    float64
+
+	tokenFile, passwordFile string
 }
 
-// Server serves the page until the context ends.
-type Server func(ctx context.Context, in *cmdline.Invocation, o *Options) error
+// Options are what the command line says of the page.
+type Options struct {
+	Access
+	Prefix  string
+	Logs    []string // URLs of commit logs, each with # and the key of a follower
+	Reports []string // files
+	Doctor  bool
+	Rate    int // requests per minute; 0: the default
+	Drift   float64
+}
+
+// TofuOptions are what the command line says of the states of OpenTofu.
+type TofuOptions struct {
+	Access
+	Keep int // versions of each state
+}
+
+// Servers are the servers. Each serves until the context ends.
+type Servers struct {
+	Page func(ctx context.Context, in *cmdline.Invocation, o *Options) error
+	Tofu func(ctx context.Context, in *cmdline.Invocation, o *TofuOptions) error
+}
 
 // access is the invocation of the command, as the commands of this package use it.
 type access struct {
 	leases.Opener
-	server Server
+	servers *Servers
 }
 
-// Commands returns the commands of this package. If server is nil, another program serves the page.
-func Commands(in *cmdline.Invocation, server Server) cmdline.Commands {
-	a := &access{leases.Opener{Invocation: in}, server}
+// Commands returns the commands of this package. If servers is nil, another program has the servers.
+func Commands(in *cmdline.Invocation, servers *Servers) cmdline.Commands {
+	a := &access{leases.Opener{Invocation: in}, servers}
 	return cmdline.Commands{"serve": a.serveCommand}
 }
 
 func (a *access) serveCommand() *cobra.Command {
 	o := &Options{}
-	var tokenFile, passwordFile string
 	cmd := &cobra.Command{
 		Use:     "serve [PREFIX]",
 		Short:   "Show the locks of a store on a page for browsers",
@@ -82,34 +98,79 @@ the store as "holdfast doctor" does, and writes test data.`,
 				}
 				o.Prefix = strings.TrimSuffix(args[0], "/")
 			}
-			if a.server == nil {
+			if a.servers == nil {
 				return a.HandOver()
 			}
-			if err := cmdline.NotEmpty(cmd.Flags(), "token-file", "password-file", "log", "report"); err != nil {
+			if err := cmdline.NotEmpty(cmd.Flags(), "log", "report"); err != nil {
 				return err
 			}
-			if err := o.readSecrets(tokenFile, passwordFile); err != nil {
+			if cmd.Flags().Changed("requests-per-minute") && (o.Rate < 1 || o.Rate > maxRate) {
+				return exit.Usagef("--requests-per-minute must be a whole number from 1 to %d", maxRate)
+			}
+			if err := o.check(cmd); err != nil {
 				return err
 			}
-			if err := o.check(cmd.Flags().Changed("requests-per-minute")); err != nil {
+			if err := o.checkReports(); err != nil {
 				return err
 			}
 			ctx, stop := cmdline.UntilSignal(cmd.Context())
 			defer stop()
-			return a.server(ctx, a.Invocation, o)
+			return a.servers.Page(ctx, a.Invocation, o)
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&o.Listen, "listen", "127.0.0.1:7070", "address and port on which serve listens")
-	flags.StringVar(&tokenFile, "token-file", "", "file with the token that opens the page")
-	flags.StringVar(&passwordFile, "password-file", "", "file with USER:PASSWORD, which opens the page")
-	flags.StringArrayVar(&o.Hosts, "host", nil, "further name of this server, if a proxy passes it on")
+	o.addFlags(flags, "127.0.0.1:7070")
 	flags.StringArrayVar(&o.Logs, "log", nil, "URL of a commit log to show; URL#KEY also shows how far the checkpoint KEY is behind")
 	flags.StringArrayVar(&o.Reports, "report", nil, "file with the result of item sweep --json or item verify --json")
 	flags.BoolVar(&o.Doctor, "doctor", false, "examine the store once; this writes test data")
 	flags.IntVar(&o.Rate, "requests-per-minute", 0, "maximum number of requests to the store, for all pages together (default 600, or 6000 in a directory)")
 	flags.Float64Var(&o.Drift, "max-clock-drift", 0, "maximum error of the rate of a clock (default 0.01, which is 1 %)")
+	cmd.AddCommand(a.tofuCommand())
 	return cmd
+}
+
+func (a *access) tofuCommand() *cobra.Command {
+	o := &TofuOptions{}
+	cmd := &cobra.Command{
+		Use:   "tofu",
+		Short: "Keep the states of OpenTofu and Terraform, with their locks and earlier versions",
+		Long: `Keep the states of OpenTofu and Terraform in the store, with their locks and earlier versions, until
+you stop the command. Set address, lock_address and unlock_address of the backend "http" to
+http://127.0.0.1:7071/state/NAME. A name can contain slashes. You can start the command on several
+machines with the same store.
+
+A lock remains until its holder or "tofu force-unlock" releases it. GET /history/NAME lists the
+versions of a state, GET /state/NAME?version=7 returns one, and GET /lock/NAME shows the holder.
+
+By default only programs on this machine have access. If --listen names another address, give
+--token-file or --password-file. With a token, the user is "token". States contain secrets, and the
+command does not encrypt: on a network, use a proxy with TLS.`,
+		Example: `  holdfast serve tofu
+  holdfast --store s3://bucket/states serve tofu --listen 10.0.0.5:7071 --password-file /etc/states.password
+  curl http://127.0.0.1:7071/history/prod/network`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if a.servers == nil {
+				return a.HandOver()
+			}
+			if err := o.check(cmd); err != nil {
+				return err
+			}
+			ctx, stop := cmdline.UntilSignal(cmd.Context())
+			defer stop()
+			return a.servers.Tofu(ctx, a.Invocation, o)
+		},
+	}
+	o.addFlags(cmd.Flags(), "127.0.0.1:7071")
+	cmd.Flags().IntVar(&o.Keep, "keep", 100, "number of versions to keep of each state, from 1 to 150")
+	return cmd
+}
+
+func (o *Access) addFlags(flags *pflag.FlagSet, listen string) {
+	flags.StringVar(&o.Listen, "listen", listen, "address and port on which the server listens")
+	flags.StringVar(&o.tokenFile, "token-file", "", "file with the token that gives access")
+	flags.StringVar(&o.passwordFile, "password-file", "", "file with USER:PASSWORD, which gives access")
+	flags.StringArrayVar(&o.Hosts, "host", nil, "further name of this server, if a proxy passes it on")
 }
 
 const (
@@ -121,17 +182,17 @@ const (
 	maxRate = 60_000
 )
 
-func (o *Options) readSecrets(tokenFile, passwordFile string) (err error) {
-	if tokenFile != "" {
-		if o.Token, err = readSecret("--token-file", tokenFile); err != nil {
+func (o *Access) readSecrets() (err error) {
+	if o.tokenFile != "" {
+		if o.Token, err = readSecret("--token-file", o.tokenFile); err != nil {
 			return err
 		}
 		if len(o.Token) < minToken || strings.ContainsAny(o.Token, " \t\n") {
 			return exit.With(exit.Unsafe, fmt.Errorf("--token-file: the token must have at least %d characters, without spaces; make one with openssl rand -hex 16", minToken))
 		}
 	}
-	if passwordFile != "" {
-		text, err := readSecret("--password-file", passwordFile)
+	if o.passwordFile != "" {
+		text, err := readSecret("--password-file", o.passwordFile)
 		if err != nil {
 			return err
 		}
@@ -172,18 +233,8 @@ func readSecret(flag, path string) (string, error) {
 	return strings.TrimRight(string(text), "\r\n"), nil
 }
 
-// check checks the flags against each other.
-func (o *Options) check(rate bool) error {
-	if rate && (o.Rate < 1 || o.Rate > maxRate) {
-		return exit.Usagef("--requests-per-minute must be a whole number from 1 to %d", maxRate)
-	}
-	host, port, err := splitAddress(o.Listen)
-	if err != nil {
-		return exit.Usagef("--listen must be an address and a port, such as 127.0.0.1:7070 or [::1]:7070")
-	}
-	if !IsLoopback(host) && o.Token == "" && o.User == "" {
-		return exit.Usagef("--listen %s can be reached from other machines: give --token-file or --password-file, or listen on 127.0.0.1:%s", cmp.Or(cmdline.Echoed(host), "without an address"), port)
-	}
+// checkReports checks the files of --report.
+func (o *Options) checkReports() error {
 	for _, path := range o.Reports { // serve reads it later: its content can change until then
 		info, err := os.Stat(path)
 		switch {
@@ -194,6 +245,24 @@ func (o *Options) check(rate bool) error {
 		case !info.Mode().IsRegular():
 			return exit.Usagef("--report: %s is not an ordinary file", path)
 		}
+	}
+	return nil
+}
+
+// check reads the files that the flags name, and checks the flags against each other.
+func (o *Access) check(cmd *cobra.Command) error {
+	if err := cmdline.NotEmpty(cmd.Flags(), "token-file", "password-file"); err != nil {
+		return err
+	}
+	if err := o.readSecrets(); err != nil {
+		return err
+	}
+	host, port, err := splitAddress(o.Listen)
+	if err != nil {
+		return exit.Usagef("--listen must be an address and a port, such as 127.0.0.1:7070 or [::1]:7070")
+	}
+	if !IsLoopback(host) && o.Token == "" && o.User == "" {
+		return exit.Usagef("--listen %s can be reached from other machines: give --token-file or --password-file, or listen on 127.0.0.1:%s", cmp.Or(cmdline.Echoed(host), "without an address"), port)
 	}
 	return nil
 }

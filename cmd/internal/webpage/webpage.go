@@ -1,4 +1,4 @@
-// Package webpage is the server of the command serve. Only the program with all libraries has it.
+// Package webpage has the servers of the command serve. Only the program with all libraries has them.
 package webpage
 
 import (
@@ -27,20 +27,19 @@ import (
 
 const (
 	maxConnections = 512
-	requestTimeout = 10 * time.Second // to send a request
-	replyTimeout   = 30 * time.Second // to receive a reply; each event of an open page has its own
+	headerTimeout  = 10 * time.Second // to send the header of a request
 	idleTimeout    = time.Minute
 	closeTimeout   = 2 * time.Second
 	maxHeader      = 16 << 10
 )
 
-// Serve serves the page until the context ends.
-func Serve(ctx context.Context, in *cmdline.Invocation, o *serving.Options) error {
-	listener, err := net.Listen("tcp", o.Listen)
+// Servers returns the servers.
+func Servers() *serving.Servers { return &serving.Servers{Page: servePage, Tofu: serveTofu} }
+
+// servePage serves the page until the context ends.
+func servePage(ctx context.Context, in *cmdline.Invocation, o *serving.Options) error {
+	listener, err := listen(&o.Access)
 	if err != nil {
-		if err = fmt.Errorf("--listen: %w", reason(err, o.Listen)); exit.Status(err) != exit.Denied {
-			err = exit.With(exit.Unsafe, err)
-		}
 		return err
 	}
 	defer listener.Close()
@@ -76,22 +75,40 @@ func Serve(ctx context.Context, in *cmdline.Invocation, o *serving.Options) erro
 		return metrics.Seen{Held: s.Held, Waiting: s.Waiting, Unreadable: s.Unreadable, Shortest: s.Shortest, Age: time.Since(s.Listed)}, !s.Listed.IsZero()
 	})
 
-	server := &http.Server{
-		Handler: guard(page, o), ReadHeaderTimeout: requestTimeout, ReadTimeout: requestTimeout, WriteTimeout: replyTimeout, IdleTimeout: idleTimeout,
-		MaxHeaderBytes: maxHeader, ErrorLog: log.New(io.Discard, "", 0),
+	return serve(ctx, listener, &o.Access, &http.Server{
+		Handler:      page,
+		ReadTimeout:  10 * time.Second,
+		WriteTimeout: 30 * time.Second, // each event of an open page has its own
+	}, func() { in.Notef("the page is at http://%s/", listener.Addr()) }, func() { _ = page.Close() })
+}
+
+func listen(o *serving.Access) (net.Listener, error) {
+	listener, err := net.Listen("tcp", o.Listen)
+	if err != nil {
+		if err = fmt.Errorf("--listen: %w", reason(err, o.Listen)); exit.Status(err) != exit.Denied {
+			err = exit.With(exit.Unsafe, err)
+		}
 	}
+	return listener, err
+}
+
+// serve serves until the context ends. It calls begun when it has begun, and closing before it closes the server.
+func serve(ctx context.Context, listener net.Listener, o *serving.Access, server *http.Server, begun, closing func()) error {
+	server.Handler = guard(server.Handler, o)
+	server.ReadHeaderTimeout, server.IdleTimeout, server.MaxHeaderBytes = headerTimeout, idleTimeout, maxHeader
+	server.ErrorLog = log.New(io.Discard, "", 0)
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(netutil.LimitListener(listener, maxConnections)) }()
-	in.Notef("the page is at http://%s/", listener.Addr())
+	begun()
 	select {
-	case err = <-served:
+	case err := <-served:
 		return err
 	case <-ctx.Done():
 	}
-	_ = page.Close() // ends the open pages
-	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
+	closing()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
 	defer cancel()
-	if server.Shutdown(closing) != nil {
+	if server.Shutdown(ctx) != nil {
 		_ = server.Close()
 	}
 	<-served
@@ -109,7 +126,7 @@ func reason(err error, address string) error {
 
 // guard refuses requests without the token or the password. Without them, it refuses requests with a foreign
 // name of the server: otherwise a page of another site could make its name mean this machine, and read the locks.
-func guard(page http.Handler, o *serving.Options) http.Handler {
+func guard(inner http.Handler, o *serving.Access) http.Handler {
 	equal := func(a, b string) bool {
 		x, y := sha256.Sum256([]byte(a)), sha256.Sum256([]byte(b))
 		return subtle.ConstantTimeCompare(x[:], y[:]) == 1
@@ -143,13 +160,13 @@ func guard(page http.Handler, o *serving.Options) http.Handler {
 		case secret && !allowed(r):
 			w.Header().Set("WWW-Authenticate", `Basic realm="holdfast", charset="UTF-8"`)
 			w.Header().Set("Cache-Control", "no-store")
-			http.Error(w, "this page needs a password or a token", http.StatusUnauthorized)
+			http.Error(w, "this server needs a password or a token", http.StatusUnauthorized)
 			return
 		case !secret && !own(r.Host):
 			http.Error(w, "this server has another name: name it with --host", http.StatusMisdirectedRequest)
 			return
 		}
-		page.ServeHTTP(w, r)
+		inner.ServeHTTP(w, r)
 	})
 }
 

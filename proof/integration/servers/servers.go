@@ -138,7 +138,8 @@ func Prepare(ctx context.Context) error {
 	_, errK := kubeAPIServer(ctx)
 	_, errB := browserDir(ctx)
 	_, errP := goBinary(ctx, pebblePackage, pebbleVersion, "pebble")
-	return errors.Join(errV, errM, errG, errD, errA, errN, errK, errB, errP)
+	_, errT := tofuBinary(ctx)
+	return errors.Join(errV, errM, errG, errD, errA, errN, errK, errB, errP, errT)
 }
 
 // shared is a server that is started once.
