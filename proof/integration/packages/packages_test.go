@@ -322,7 +322,9 @@ func testApt(t *testing.T, dist string) {
 	home := []string{"GNUPGHOME=" + t.TempDir()}
 	key := filepath.Join(t.TempDir(), "holdfast.asc")
 	out(t, home, "gpg", "--batch", "--quiet", "--passphrase", "", "--quick-generate-key", "test", "rsa2048", "sign", "never")
-	defer func() { _ = exec.Command("gpgconf", "--homedir", strings.TrimPrefix(home[0], "GNUPGHOME="), "--kill", "all").Run() }()
+	defer func() {
+		_ = exec.Command("gpgconf", "--homedir", strings.TrimPrefix(home[0], "GNUPGHOME="), "--kill", "all").Run()
+	}()
 	out(t, home, "gpg", "--batch", "--armor", "--output", key, "--export")
 	out(t, home, "gpg", "--batch", "--clearsign", "--output", filepath.Join(repository, "InRelease"), filepath.Join(repository, "Release"))
 
