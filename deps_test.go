@@ -99,6 +99,7 @@ otel/...:             store lease object observe/metrics/... otel/...
 
 # Adapters to other programs. Each knows one of them. Only the command imports them.
 adapters/...:         store lease object checkpoint internal/... adapters/...
+adapters/gooselock:   store lease store/sqlstore
 
 # The formats of other programs. No other layer imports them.
 compat/...:           store object checkpoint internal/... compat/...
@@ -121,7 +122,7 @@ cmd/internal/stores:    store store/filestore store/memstore object object/dirbu
 cmd/internal/allstores: store/... object/... items/... compat/... aws/... redis/... gcp/... azure/... etcd/... nats/... kubernetes/... internal/... cmd/internal/printable cmd/internal/exit cmd/internal/output cmd/internal/doctor/... cmd/internal/stores
 cmd/internal/cmdline:   store internal/... cmd/internal/printable cmd/internal/exit cmd/internal/child cmd/internal/output cmd/internal/stores
 cmd/internal/transfer:  object internal/... cmd/internal/exit cmd/internal/output
-cmd/internal/leases:    store store/filestore lease internal/... cmd/internal/printable cmd/internal/exit cmd/internal/output cmd/internal/stores cmd/internal/cmdline
+cmd/internal/leases:    store store/filestore lease internal/... observe/lockstate cmd/internal/printable cmd/internal/exit cmd/internal/output cmd/internal/stores cmd/internal/cmdline
 cmd/internal/locks:     store store/engine store/filestore lease internal/... cmd/internal/printable cmd/internal/exit cmd/internal/output cmd/internal/trial cmd/internal/doctor cmd/internal/stores cmd/internal/cmdline cmd/internal/leases observe/picture
 cmd/internal/holding:   store store/filestore lease internal/... observe/metrics/promtext cmd/internal/printable cmd/internal/exit cmd/internal/child cmd/internal/output cmd/internal/stores cmd/internal/cmdline cmd/internal/leases
 cmd/internal/checkpoints: store lease checkpoint compat/avisofile compat/resumekey cmd/internal/printable cmd/internal/exit cmd/internal/output cmd/internal/cmdline cmd/internal/leases

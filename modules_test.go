@@ -41,18 +41,18 @@ kubernetes:         . internal/drivers go.yaml.in/yaml/v3
 etcd:               . internal/drivers go.etcd.io/etcd/ go.uber.org/zap google.golang.org/grpc
 observe:            . object
 otel:               . object items observe go.opentelemetry.io/otel
-adapters/gocronlock:     . github.com/go-co-op/gocron/v2
+adapters/gocronlock:     . adapters/cronlock github.com/go-co-op/gocron/v2 github.com/robfig/cron/v3
 adapters/cronlock:       . github.com/robfig/cron/v3
-adapters/leaderlock:     . k8s.io/client-go
+adapters/leaderlock:     . k8s.io/apimachinery k8s.io/client-go k8s.io/klog/v2
 adapters/migratelock:    . github.com/golang-migrate/migrate/v4
-adapters/gooselock:      . github.com/pressly/goose/v3
+adapters/gooselock:      . store/sqlstore github.com/pressly/goose/v3
 adapters/certstore:      . github.com/caddyserver/certmagic
 adapters/tusdlock:       . github.com/tus/tusd/v2
 adapters/tofustate:      . 
 cmd:                *
 
 # Never released.
-examples:               . object
+examples:               . object github.com/hibiken/asynq
 proof:                  . internal/drivers
 proof/integration:      *
 proof/bench:            *

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/checkpoint/internal/positiontest"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/memstore"
 )
@@ -25,45 +26,14 @@ func open(t testing.TB, st store.Store, opts *checkpoint.Options) *checkpoint.Re
 	return k
 }
 
-// at is a position without event or data.
-func at(sequence uint64) checkpoint.Position { return checkpoint.Position{Sequence: sequence} }
-
-// advance advances and demands a status.
-func advance(t testing.TB, k checkpoint.Store, key string, p checkpoint.Position, opts *checkpoint.AdvanceOptions, want checkpoint.Status) checkpoint.Checkpoint {
-	t.Helper()
-	r, err := k.Advance(t.Context(), key, p, opts)
-	if want := want.Err(); !errors.Is(err, want) {
-		t.Fatalf("advance to %d: got error %v, want %v", p.Sequence, err, want)
-	}
-	if r.Status != want {
-		t.Fatalf("advance to %d: got %v with %d saved, want %v", p.Sequence, r.Status, r.Current.Sequence, want)
-	}
-	return r.Current
-}
-
-// expectAt demands that the checkpoint is saved at a sequence.
-func expectAt(t testing.TB, k checkpoint.Store, key string, want uint64) checkpoint.Checkpoint {
-	t.Helper()
-	c, err := k.Get(t.Context(), key, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if c.Sequence != want || !c.Exists {
-		t.Fatalf("got a checkpoint at %d, want one at %d", c.Sequence, want)
-	}
-	return c
-}
-
-// refused demands an error that proves that nothing was written.
-func refused(t testing.TB, err, want error) {
-	t.Helper()
-	if !errors.Is(err, want) {
-		t.Fatalf("got error %v, want one that matches %v", err, want)
-	}
-	if got := store.OutcomeOf(err); got != store.NotApplied && !errors.Is(err, store.ErrNotFound) {
-		t.Fatalf("outcome of %q is %v, want not applied", err, got)
-	}
-}
+// What the suite shares with these tests.
+var (
+	at       = positiontest.At
+	advance  = positiontest.Advance
+	expectAt = positiontest.ExpectAt
+	refused  = positiontest.Refused
+	numbers  = positiontest.Numbers
+)
 
 func TestAdvanceMovesForwardOnly(t *testing.T) {
 	k := open(t, memstore.New(), nil)

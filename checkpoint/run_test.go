@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/checkpoint/internal/positiontest"
 	"github.com/holdfast-go/holdfast/lease"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/memstore"
@@ -20,55 +21,20 @@ import (
 
 var _ checkpoint.Guard = (*lease.Guard)(nil)
 
-// numbers is a source of the events 1 to n, and then of silence, or of its end.
-func numbers(n uint64, ends bool) checkpoint.Source[string] {
-	return func(ctx context.Context, from checkpoint.Checkpoint) iter.Seq2[checkpoint.Event[string], error] {
-		return func(yield func(checkpoint.Event[string], error) bool) {
-			for i := from.Sequence + 1; i <= n; i++ {
-				e := checkpoint.Event[string]{Position: at(i), Value: fmt.Sprint("event ", i)}
-				if !yield(e, nil) {
-					return
-				}
-			}
-			if !ends {
-				<-ctx.Done()
-			}
-		}
-	}
-}
-
-// tally counts what was handled.
-type tally struct {
-	mu    sync.Mutex
-	count map[uint64]int
-	order []uint64
-}
-
-func (c *tally) handle(_ context.Context, e checkpoint.Event[string]) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.count == nil {
-		c.count = map[uint64]int{}
-	}
-	c.count[e.Sequence]++
-	c.order = append(c.order, e.Sequence)
-	return nil
-}
-
 func TestRunFromTheCheckpointToTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := open(t, memstore.New(), nil)
-		var c tally
-		if err := checkpoint.Run(t.Context(), k, "k", numbers(250, true), c.handle, nil); err != nil {
+		var c positiontest.Tally
+		if err := checkpoint.Run(t.Context(), k, "k", numbers(250, true), c.Handle, nil); err != nil {
 			t.Fatal(err)
 		}
 		expectAt(t, k, "k", 250)
-		if err := checkpoint.Run(t.Context(), k, "k", numbers(260, true), c.handle, nil); err != nil {
+		if err := checkpoint.Run(t.Context(), k, "k", numbers(260, true), c.Handle, nil); err != nil {
 			t.Fatal(err)
 		}
 		expectAt(t, k, "k", 260)
-		if len(c.order) != 260 || !slices.IsSorted(c.order) {
-			t.Errorf("handled %v", c.order)
+		if len(c.Order) != 260 || !slices.IsSorted(c.Order) {
+			t.Errorf("handled %v", c.Order)
 		}
 	})
 }
@@ -83,7 +49,7 @@ func TestRunSaves(t *testing.T) {
 			return next(ctx, op)
 		})
 		k := open(t, st, nil)
-		var c tally
+		var c positiontest.Tally
 		ctx, cancel := context.WithCancelCause(t.Context())
 		handled := func(ctx context.Context, e checkpoint.Event[string]) error {
 			if got, err := k.Get(ctx, "k", nil); err == nil && e.Sequence-got.Sequence > 10 {
@@ -92,7 +58,7 @@ func TestRunSaves(t *testing.T) {
 			if e.Sequence > 25 {
 				time.Sleep(400 * time.Millisecond)
 			}
-			return c.handle(ctx, e)
+			return c.Handle(ctx, e)
 		}
 		go func() {
 			for cp := range k.Watch(t.Context(), "k") {
@@ -120,7 +86,7 @@ func TestRunSaves(t *testing.T) {
 			time.Sleep(time.Millisecond)
 			cancel2()
 		}()
-		if err := checkpoint.Run(ctx, k, "k", numbers(30, false), c.handle, nil); !errors.Is(err, context.Canceled) {
+		if err := checkpoint.Run(ctx, k, "k", numbers(30, false), c.Handle, nil); !errors.Is(err, context.Canceled) {
 			t.Errorf("got %v", err)
 		}
 		expectAt(t, k, "k", 30)
@@ -147,7 +113,7 @@ func TestRunErrors(t *testing.T) {
 				_ = yield(checkpoint.Event[string]{Position: at(5)}, nil) &&
 					yield(checkpoint.Event[string]{}, broken)
 			}
-		}, new(tally).handle, nil)
+		}, new(positiontest.Tally).Handle, nil)
 		if !errors.Is(err, broken) {
 			t.Errorf("got %v", err)
 		}
@@ -157,19 +123,19 @@ func TestRunErrors(t *testing.T) {
 			return func(yield func(checkpoint.Event[string], error) bool) {
 				yield(checkpoint.Event[string]{Position: at(5)}, nil)
 			}
-		}, new(tally).handle, nil)
+		}, new(positiontest.Tally).Handle, nil)
 		if err == nil {
 			t.Error("a source that does not move is not noticed")
 		}
 
-		err = checkpoint.Run(t.Context(), k, "k", numbers(9, true), new(tally).handle, &checkpoint.RunOptions{
+		err = checkpoint.Run(t.Context(), k, "k", numbers(9, true), new(positiontest.Tally).Handle, &checkpoint.RunOptions{
 			Acquire: func(context.Context) (checkpoint.Guard, error) { return nil, broken },
 		})
 		if !errors.Is(err, broken) {
 			t.Errorf("got %v", err)
 		}
 		for _, o := range []checkpoint.RunOptions{{SaveEvery: -1}, {SaveInterval: -1}} {
-			if err := checkpoint.Run(t.Context(), k, "k", numbers(9, true), new(tally).handle, &o); !errors.Is(err, store.ErrInvalid) {
+			if err := checkpoint.Run(t.Context(), k, "k", numbers(9, true), new(positiontest.Tally).Handle, &o); !errors.Is(err, store.ErrInvalid) {
 				t.Errorf("%+v: %v", o, err)
 			}
 		}
@@ -177,7 +143,7 @@ func TestRunErrors(t *testing.T) {
 		if _, err := k.Fence(t.Context(), "fenced", 3); err != nil {
 			t.Fatal(err)
 		}
-		err = checkpoint.Run(t.Context(), k, "fenced", numbers(9, true), new(tally).handle, nil)
+		err = checkpoint.Run(t.Context(), k, "fenced", numbers(9, true), new(positiontest.Tally).Handle, nil)
 		if !errors.Is(err, checkpoint.ErrFenced) {
 			t.Errorf("got %v", err)
 		}
@@ -202,23 +168,23 @@ func TestRunOutlivesAnOutage(t *testing.T) {
 				down.Store(false)
 			})
 		}
-		var c tally
+		var c positiontest.Tally
 		outage(30 * time.Second) // at the start
 		err := checkpoint.Run(t.Context(), k, "k", numbers(50, true), func(ctx context.Context, e checkpoint.Event[string]) error {
 			if e.Sequence == 20 {
 				outage(40 * time.Second) // while it saves
 			}
-			return c.handle(ctx, e)
+			return c.Handle(ctx, e)
 		}, &checkpoint.RunOptions{SaveEvery: 5})
 		if err != nil {
 			t.Fatal(err)
 		}
 		expectAt(t, k, "k", 50)
-		if len(c.order) != 50 {
-			t.Errorf("%d handled", len(c.order))
+		if len(c.Order) != 50 {
+			t.Errorf("%d handled", len(c.Order))
 		}
 		outage(2 * time.Minute) // longer than Retry
-		err = checkpoint.Run(t.Context(), k, "k", numbers(60, true), c.handle, nil)
+		err = checkpoint.Run(t.Context(), k, "k", numbers(60, true), c.Handle, nil)
 		if !errors.Is(err, store.ErrUnavailable) {
 			t.Errorf("got %v", err)
 		}
@@ -230,7 +196,7 @@ func TestRunFollowsAReset(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memstore.New()
 		k, operator := open(t, st, nil), open(t, st, nil)
-		var c tally
+		var c positiontest.Tally
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		reset := sync.OnceFunc(func() {
@@ -244,7 +210,7 @@ func TestRunFollowsAReset(t *testing.T) {
 				if e.Sequence == 57 {
 					reset()
 				}
-				return c.handle(ctx, e)
+				return c.Handle(ctx, e)
 			}, &checkpoint.RunOptions{SaveEvery: 5})
 		}()
 		time.Sleep(time.Minute)
@@ -256,8 +222,8 @@ func TestRunFollowsAReset(t *testing.T) {
 			if i > 10 && i <= 60 { // 58, 59 and 60 were under way
 				want = 2
 			}
-			if c.count[i] != want {
-				t.Errorf("event %d was handled %d times, want %d", i, c.count[i], want)
+			if c.Count[i] != want {
+				t.Errorf("event %d was handled %d times, want %d", i, c.Count[i], want)
 			}
 		}
 	})
@@ -270,7 +236,7 @@ func TestRunUnderALease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const events, workers = 3000, 4
 		st := memstore.New()
-		var c tally
+		var c positiontest.Tally
 		var tokens sync.Map
 		var highest atomic.Uint64
 		all, stopAll := context.WithCancel(t.Context())
@@ -313,7 +279,7 @@ func TestRunUnderALease(t *testing.T) {
 						} else {
 							time.Sleep(10 * time.Millisecond)
 						}
-						return c.handle(ctx, e)
+						return c.Handle(ctx, e)
 					}
 					err = checkpoint.Run(ctx, k, "k", numbers(events, false), handle, &checkpoint.RunOptions{
 						SaveEvery: 20,
@@ -345,10 +311,10 @@ func TestRunUnderALease(t *testing.T) {
 		wg.Wait()
 		again := 0
 		for i := uint64(1); i <= events; i++ {
-			if c.count[i] == 0 {
+			if c.Count[i] == 0 {
 				t.Errorf("event %d was lost", i)
 			}
-			again += max(c.count[i]-1, 0)
+			again += max(c.Count[i]-1, 0)
 		}
 		n := 0
 		tokens.Range(func(_, _ any) bool { n++; return true })
@@ -378,7 +344,7 @@ func TestRunFencedOff(t *testing.T) {
 		st := memstore.New()
 		k, other := open(t, st, nil), open(t, st, nil)
 		var guards []*lost
-		var c tally
+		var c positiontest.Tally
 		ctx, stop := context.WithCancel(t.Context())
 		err := checkpoint.Run(ctx, k, "k", numbers(100, false), func(ctx context.Context, e checkpoint.Event[string]) error {
 			if e.Sequence == 15 && len(guards) == 1 {
@@ -396,7 +362,7 @@ func TestRunFencedOff(t *testing.T) {
 			if e.Sequence == 100 {
 				defer stop()
 			}
-			return c.handle(ctx, e)
+			return c.Handle(ctx, e)
 		}, &checkpoint.RunOptions{SaveEvery: 10, Acquire: func(ctx context.Context) (checkpoint.Guard, error) {
 			held, lose := context.WithCancelCause(context.Background())
 			guards = append(guards, &lost{ctx: held, lose: lose, token: uint64(2*len(guards) + 1)})
@@ -414,8 +380,8 @@ func TestRunFencedOff(t *testing.T) {
 				t.Errorf("lease %d was released %d times", i, g.released.Load())
 			}
 		}
-		if c.count[20] != 1 || c.count[30] != 0 || c.count[59] != 1 || c.count[60] != 1 || c.count[100] != 1 {
-			t.Errorf("handled %v", c.count)
+		if c.Count[20] != 1 || c.Count[30] != 0 || c.Count[59] != 1 || c.Count[60] != 1 || c.Count[100] != 1 {
+			t.Errorf("handled %v", c.Count)
 		}
 	})
 }

@@ -4,7 +4,7 @@
 below() { printf '%s/...\n' "$@"; }
 
 # The modules that are released, each after those that it requires.
-modules=(. internal/drivers lease/trylock store/sqlstore object items compat internal/aws aws items/dynamotable compat/reservation compat/s3verstore redis etcd nats kubernetes gcp azure observe otel adapters/gocronlock adapters/cronlock adapters/leaderlock adapters/migratelock adapters/gooselock adapters/certstore adapters/tusdlock adapters/tofustate cmd)
+modules=(. internal/drivers lease/trylock store/sqlstore object items compat internal/aws aws items/dynamotable compat/reservation compat/s3verstore redis etcd nats kubernetes gcp azure observe otel adapters/cronlock adapters/gocronlock adapters/leaderlock adapters/migratelock adapters/gooselock adapters/certstore adapters/tusdlock adapters/tofustate cmd)
 # Those of the workspace that are not.
 unreleased=(examples proof proof/integration)
 # proof/bench is outside of the workspace, so that the libraries that Holdfast is compared with

@@ -160,10 +160,10 @@ finish lint "$lint" "internal/lint.sh" || failed=1
 await "$servers" || cat "$work/servers"
 # Under a load of other tests, servers answer too late: nothing computes beside these tests.
 on_servers=(go test "${race[@]}" -vet=off -timeout 25m)
-mapfile -t integration < <(go list ./proof/integration/... | grep -vE '/(hostile|packages|azure|dashboard|etcd|gcs|kubernetes|leaselocks|nats|redis)$')
+mapfile -t integration < <(go list ./proof/integration/... | grep -vE '/(hostile|packages|azure|dashboard|etcd|gcs|kubernetes|leaselocks|certstore|migrations|nats|redis)$')
 # The stores with packages of their own mostly wait, for leases to expire and for servers to start again. They get the
 # processor time that the others leave.
-beside "$work/stores" "${on_servers[@]}" -p 2 "$@" ./proof/integration/{azure,dashboard,gcs,redis,etcd,nats,kubernetes,leaselocks}
+beside "$work/stores" "${on_servers[@]}" -p 2 "$@" ./proof/integration/{azure,dashboard,gcs,redis,etcd,nats,kubernetes,leaselocks,certstore,migrations}
 stores=$!
 echo "== go test against real servers"
 "${on_servers[@]}" "$@" -skip TestVersioned "${integration[@]}" || failed=1

@@ -80,6 +80,8 @@
 //   - Acquire, TryAcquire, and the calls that take a ticket can take Options.ReleaseTimeout plus
 //     one second after the end of their context.
 //
+// The time that [Options.Trace] takes comes on top of these times.
+//
 // Every call of a store must return soon after the end of its context. If a call ignores its
 // context, the methods of this package wait for the call, but the lease still ends in time. A
 // late write of the call does no harm, because each write names the version that it replaces.
@@ -187,7 +189,8 @@
 // entry exists without its change. The register ".holdfast/history/" + key of the lock has the older
 // entries. A client with [Options.History] moves entries there, at most once in two grants, with one read
 // and one write. After a lost reply it forgets the move, and a later move finds the entries by their numbers.
-// A client removes entries from a record only after it has moved them, or to make room.
+// A client removes entries from a record only after it has moved them, or to make room. A sweep first removes
+// the record, and then the register, unless the lock has a record again.
 //
 // # Protocol: sessions
 //

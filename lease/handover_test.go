@@ -21,16 +21,18 @@ type round struct {
 	sessions    float64       // and reads of sessions' records
 	idle, worst time.Duration // median and most, from the end of the work until the next one begins
 	least, most int           // grants of one program
+	entry       time.Duration // the longest time until a program was in the queue for the first time
 }
 
 func (r round) String() string {
-	return fmt.Sprintf("%d hand-overs, each with %.1f reads, %.1f writes and %.2f reads of sessions; idle for %v (at most %v); from %d to %d for a program",
-		r.handed, r.looks, r.writes, r.sessions, r.idle, r.worst, r.least, r.most)
+	return fmt.Sprintf("%d hand-overs, each with %.1f reads, %.1f writes and %.2f reads of sessions; idle for %v (at most %v); from %d to %d for a program, all in the queue after %v",
+		r.handed, r.looks, r.writes, r.sessions, r.idle, r.worst, r.least, r.most, r.entry)
 }
 
 // turns lets programs with a session each take turns at a fair lock, and reports on the time after
-// they have all come. They reach the store by reach.
-func turns(t *testing.T, programs int, work, come, span time.Duration, reach func(store.Store, uint64) store.Store) (r round) {
+// they have all come. They reach the store by reach. With the same seed, they do the same if each has its own
+// delays.
+func turns(t *testing.T, seed uint64, programs int, work, come, span time.Duration, reach func(store.Store, uint64) store.Store) (r round) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
@@ -40,10 +42,20 @@ func turns(t *testing.T, programs int, work, come, span time.Duration, reach fun
 			idle   []time.Duration
 			counts = map[bool]map[bool]int{true: {}, false: {}} // of locks or not, by whether they write
 			grants = make([]int, programs)
+			wrote  = make([]bool, programs)
+			began  = time.Now()
 			all    sync.WaitGroup
 		)
 		for i := range programs {
-			w := newWire(reach(st, uint64(i)))
+			w := newWire(store.Intercept(reach(st, seed+uint64(i)), func(ctx context.Context, op *store.Op, next store.Handler) error {
+				err := next(ctx, op)
+				mu.Lock()
+				defer mu.Unlock()
+				if op.Key == "lock/job" && op.Kind.Write() && err == nil && !wrote[i] {
+					wrote[i], r.entry = true, time.Since(began)
+				}
+				return err
+			}))
 			w.set(func(op *store.Op) fault {
 				mu.Lock()
 				defer mu.Unlock()
@@ -52,7 +64,14 @@ func turns(t *testing.T, programs int, work, come, span time.Duration, reach fun
 				}
 				return pass
 			})
-			h := with(t, open(t, client(t, w, nil)), "job", lease.LockOptions{Fair: true})
+			c := client(t, w, nil)
+			random := rand.New(rand.NewPCG(seed, uint64(i)))
+			lease.SetRandom(c, func() float64 {
+				mu.Lock()
+				defer mu.Unlock()
+				return random.Float64()
+			})
+			h := with(t, open(t, c), "job", lease.LockOptions{Fair: true})
 			all.Go(func() {
 				for ctx.Err() == nil {
 					g, err := h.Acquire(ctx)
@@ -130,7 +149,7 @@ func TestHandOverRequests(t *testing.T) {
 		{"a store that polls, long work", farFrom, 100 * time.Millisecond, 10 * time.Second, 30 * time.Second, lease.DefaultMaxPoll / 2},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			r := turns(t, 40, c.work, c.come, c.span, c.reach)
+			r := turns(t, 1, 40, c.work, c.come, c.span, c.reach)
 			t.Log(r)
 			if r.looks > 16 || r.writes > 4 || r.sessions > 2 {
 				t.Errorf("a hand-over takes %.1f reads, %.1f writes and %.2f reads of sessions", r.looks, r.writes, r.sessions)
@@ -142,6 +161,16 @@ func TestHandOverRequests(t *testing.T) {
 				t.Errorf("the lock lay idle for %v", r.worst)
 			}
 		})
+	}
+}
+
+// TestNewcomersSoonEnterAQueue: forty programs come to a fair queue at once, and each turn of the lock is short. No program
+// stays out of the queue for long, whatever its writes conflict with.
+func TestNewcomersSoonEnterAQueue(t *testing.T) {
+	for _, seed := range []uint64{214_000, 223_000, 236_000, 262_000} {
+		if r := turns(t, seed, 40, time.Millisecond, time.Second, 13*time.Second, farFrom); r.entry > 7*time.Second {
+			t.Errorf("seed %d: %v", seed, r)
+		}
 	}
 }
 
@@ -231,7 +260,7 @@ func TestWakeUps(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var all *wakes
-			r := turns(t, 40, 100*time.Millisecond, 10*time.Second, 20*time.Second, func(st store.Store, seed uint64) store.Store {
+			r := turns(t, 1, 40, 100*time.Millisecond, 10*time.Second, 20*time.Second, func(st store.Store, seed uint64) store.Store {
 				if all == nil {
 					all = &wakes{Store: st, calls: map[string]func(){}, lost: c.lost}
 				}

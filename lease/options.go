@@ -149,8 +149,9 @@ type Options struct {
 	// continues with the context that Trace returns, which must come from ctx. The requests of the
 	// call and the renewals of its grant have the values of this context. So have the guard's
 	// context, and the context of the function of a Do, Once or Lead. At its end the call passes its
-	// guard, or nil, and its error to done. Calls wait for Trace and done; renewals do not. Module
-	// otel has such a function.
+	// guard, or nil, and its error to done. Calls wait for Trace and done, however long these take.
+	// Until Trace returns, a Release has not begun: the guard stays valid, and its lease is renewed.
+	// Renewals wait for neither. Module otel has such a function.
 	Trace func(ctx context.Context, name string, g *Guard) (_ context.Context, done func(g *Guard, err error))
 
 	// Logger receives the same events as OnEvent; neither waits for the other. Nil

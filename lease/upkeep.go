@@ -30,8 +30,8 @@ type SweepOptions struct {
 	OnLock func(name string, removed bool, err error)
 }
 
-// Sweep removes the records of locks that have been free for a long time, with their histories, and returns
-// their number. It keeps these records:
+// Sweep removes the records of locks that have been free for a long time, and returns their number. Then it
+// removes the histories of locks without a record. It keeps these records:
 //
 //   - held and broken locks of any age
 //   - unreadable records; then the error of Sweep matches [store.ErrCorrupt]

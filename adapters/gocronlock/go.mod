@@ -1,3 +1,15 @@
 module github.com/holdfast-go/holdfast/adapters/gocronlock
 
 go 1.25.0
+
+require (
+	github.com/go-co-op/gocron/v2 v2.21.2
+	github.com/holdfast-go/holdfast v0.1.0
+	github.com/holdfast-go/holdfast/adapters/cronlock v0.1.0
+	github.com/robfig/cron/v3 v3.0.1
+)
+
+require (
+	github.com/google/uuid v1.6.0 // indirect
+	github.com/jonboulle/clockwork v0.5.0 // indirect
+)

@@ -9,7 +9,17 @@ import (
 	"testing"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/checkpoint/internal/positiontest"
 	"github.com/holdfast-go/holdfast/store"
+)
+
+// What the tests of package checkpoint share with this suite.
+var (
+	at       = positiontest.At
+	advance  = positiontest.Advance
+	expectAt = positiontest.ExpectAt
+	refused  = positiontest.Refused
+	numbers  = positiontest.Numbers
 )
 
 func ruleForward(t *testing.T, key string, open func() checkpoint.Store) {
@@ -196,15 +206,15 @@ func ruleMany(t *testing.T, key string, open func() checkpoint.Store) {
 }
 
 func ruleRun(t *testing.T, key string, open func() checkpoint.Store) {
-	var c tally
+	var c positiontest.Tally
 	for _, n := range []uint64{40, 90} {
-		if err := checkpoint.Run(t.Context(), open(), key, numbers(n, true), c.handle, &checkpoint.RunOptions{SaveEvery: 20}); err != nil {
+		if err := checkpoint.Run(t.Context(), open(), key, numbers(n, true), c.Handle, &checkpoint.RunOptions{SaveEvery: 20}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	expectAt(t, open(), key, 90)
-	if len(c.order) != 90 {
-		t.Errorf("%d events were handled", len(c.order))
+	if len(c.Order) != 90 {
+		t.Errorf("%d events were handled", len(c.Order))
 	}
 	// A reset moves a running worker back.
 	operator := open()
@@ -216,14 +226,14 @@ func ruleRun(t *testing.T, key string, open func() checkpoint.Store) {
 				t.Error(err)
 			}
 		}
-		return c.handle(ctx, e)
+		return c.Handle(ctx, e)
 	}, &checkpoint.RunOptions{SaveEvery: 10})
 	if err != nil {
 		t.Fatal(err)
 	}
 	expectAt(t, operator, key, 130)
-	if c.count[70] != 1 || c.count[71] != 2 || c.count[105] != 2 || c.count[130] != 1 {
-		t.Errorf("handled %v", c.count)
+	if c.Count[70] != 1 || c.Count[71] != 2 || c.Count[105] != 2 || c.Count[130] != 1 {
+		t.Errorf("handled %v", c.Count)
 	}
 }
 

@@ -38,6 +38,9 @@ const (
 
 	// maxCredentials is how long a program of a kubeconfig may take to print a token.
 	maxCredentials = 30 * time.Second
+
+	// waitDelay is how long a program that was ended can keep its output open.
+	waitDelay = time.Second
 )
 
 // Cluster contains the address of an API server and the credentials for it.
@@ -46,11 +49,19 @@ type Cluster struct {
 	client atomic.Pointer[http.Client]
 	query  string                                                               // the part of the URL of a store that chooses this cluster
 	fetch  func(ctx context.Context) (token string, until time.Time, err error) // nil: the token stays the same
-	turn   chan struct{}                                                        // of the one call of fetch
 
 	mu     sync.Mutex
 	cached string
 	until  time.Time
+	run    *run // of fetch; nil: there is none
+}
+
+// run is one run of Cluster.fetch. It can take longer than any call that waits for it.
+type run struct {
+	end   context.CancelFunc
+	done  chan struct{}
+	token string // after done
+	err   error
 }
 
 // newCluster returns a cluster whose server has a certificate that one of the authorities signed. Nil means the
@@ -77,7 +88,7 @@ func newCluster(server string, authorities []byte, config *tls.Config) (*Cluster
 		// A connection that is dead without a notice must not delay all later requests.
 		HTTP2: &http.HTTP2Config{SendPingTimeout: 5 * time.Second, PingTimeout: 5 * time.Second},
 	}
-	c := &Cluster{server: u.String(), turn: make(chan struct{}, 1)}
+	c := &Cluster{server: u.String()}
 	c.client.Store(&http.Client{
 		Transport: transport,
 		// A redirect would send the token to another server.
@@ -130,33 +141,54 @@ func (c *Cluster) token(ctx context.Context) (string, error) {
 }
 
 func (c *Cluster) current(ctx context.Context) (string, error) {
-	if token, ok := c.known(); ok {
-		return token, nil
+	c.mu.Lock()
+	if c.fetch == nil || c.cached != "" && time.Now().Before(c.until) {
+		defer c.mu.Unlock()
+		return c.cached, nil
 	}
-	select { // many requests at once must not start a program each
-	case c.turn <- struct{}{}:
-		defer func() { <-c.turn }()
+	r := c.run
+	if r == nil { // many requests at once must not start a program each
+		own, end := context.WithTimeout(context.WithoutCancel(ctx), maxCredentials)
+		r = &run{end: end, done: make(chan struct{})}
+		c.run = r
+		go c.get(own, r)
+	}
+	c.mu.Unlock()
+	select {
+	case <-r.done:
+		return r.token, r.err
 	case <-ctx.Done():
 		return "", ctx.Err()
 	}
-	if token, ok := c.known(); ok {
-		return token, nil
-	}
-	token, until, err := c.fetch(ctx)
-	if err != nil {
-		return "", err
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.cached, c.until = token, until
-	return token, nil
 }
 
-// known returns the token, if it is known and not too old.
-func (c *Cluster) known() (string, bool) {
+// get gets a token for all that wait for r, and for later requests.
+func (c *Cluster) get(ctx context.Context, r *run) {
+	defer r.end()
+	token, until, err := c.fetch(ctx)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.cached, c.fetch == nil || c.cached != "" && time.Now().Before(c.until)
+	if r.token, r.err = token, err; err == nil {
+		c.cached, c.until = token, until
+	}
+	c.run = nil
+	close(r.done)
+}
+
+// close closes the idle connections, and ends a program that is to print a token.
+func (c *Cluster) close() {
+	c.client.Load().CloseIdleConnections()
+	c.mu.Lock()
+	r := c.run
+	c.mu.Unlock()
+	if r == nil {
+		return
+	}
+	r.end()
+	select {
+	case <-r.done:
+	case <-time.After(2 * waitDelay): // a file system does not answer
+	}
 }
 
 // drop makes the next request get a new token, because the server has refused this one. It reports whether there
@@ -249,14 +281,14 @@ func readKubeconfig(files []string) (all kubeconfig, err error) {
 		if errors.Is(err, os.ErrNotExist) && len(files) > 1 {
 			continue
 		}
+		var one kubeconfig
+		if err == nil && yaml.Unmarshal(text, &one) != nil {
+			err = errors.New("it is not readable YAML") // the error of yaml could repeat a secret
+		}
 		if err != nil {
-			return all, withoutPath(err)
+			return all, fmt.Errorf("the kubeconfig %s: %w", file, withoutPath(err))
 		}
 		found = true
-		var one kubeconfig
-		if err := yaml.Unmarshal(text, &one); err != nil {
-			return all, errors.New("it is not readable YAML") // the error could repeat a secret
-		}
 		// Paths are relative to the file.
 		absolute := func(path *string) {
 			if *path != "" && !filepath.IsAbs(*path) {
@@ -281,12 +313,12 @@ func readKubeconfig(files []string) (all kubeconfig, err error) {
 		all.Users = append(all.Users, one.Users...)
 	}
 	if !found {
-		return all, errors.New("none of the files of KUBECONFIG exists")
+		return all, fmt.Errorf("none of the files of KUBECONFIG exists: %s", joined(files))
 	}
 	return all, nil
 }
 
-// withoutPath returns the cause of an error of a file. The path could be a secret at the wrong place.
+// withoutPath returns the cause of an error of a file. A path in a kubeconfig could be a secret at the wrong place.
 func withoutPath(err error) error {
 	if at := (*fs.PathError)(nil); errors.As(err, &at) {
 		return at.Err
@@ -297,22 +329,27 @@ func withoutPath(err error) error {
 // FromKubeconfig returns the cluster of a context of kubeconfig files. An empty name means the current context.
 // Of a user, it supports the token, the token file, the client certificate, and the exec program that prints a
 // token.
-func FromKubeconfig(files []string, contextName string) (*Cluster, error) {
-	c, err := fromKubeconfig(files, contextName)
+func FromKubeconfig(files []string, contextName string) (c *Cluster, err error) {
+	all, err := readKubeconfig(files)
+	if err == nil {
+		name := cmp.Or(contextName, all.CurrentContext)
+		if c, err = all.cluster(name); err != nil {
+			err = fmt.Errorf("the context %q of the kubeconfig %s: %w", name, joined(files), err)
+		}
+	}
 	if err != nil {
-		return nil, fmt.Errorf("%w: the kubeconfig: %w", store.ErrMisconfigured, err)
+		return nil, fmt.Errorf("%w: %w", store.ErrMisconfigured, err)
 	}
 	return c, nil
 }
 
-func fromKubeconfig(files []string, contextName string) (*Cluster, error) {
-	all, err := readKubeconfig(files)
-	if err != nil {
-		return nil, err
-	}
-	chosen := find(all.Contexts, cmp.Or(contextName, all.CurrentContext))
+func joined(files []string) string { return strings.Join(files, string(filepath.ListSeparator)) }
+
+// cluster returns the cluster of a context.
+func (all *kubeconfig) cluster(contextName string) (*Cluster, error) {
+	chosen := find(all.Contexts, contextName)
 	if chosen.Name == "" {
-		return nil, errors.New("it has no such context; see kubectl config get-contexts")
+		return nil, errors.New("it does not exist; see kubectl config get-contexts")
 	}
 	cluster, user := find(all.Clusters, chosen.Context.Cluster).Cluster, find(all.Users, chosen.Context.User).User
 	switch {
@@ -341,6 +378,7 @@ func fromKubeconfig(files []string, contextName string) (*Cluster, error) {
 	}
 	var authorities []byte
 	if cluster.Authority != "" || cluster.AuthorityData != "" {
+		var err error
 		if authorities, err = content(cluster.AuthorityData, cluster.Authority); err != nil {
 			return nil, fmt.Errorf("the certificate authority: %w", err)
 		}
@@ -375,14 +413,12 @@ func content(data, file string) ([]byte, error) {
 
 // token runs the program. The format is that of client.authentication.k8s.io.
 func (p *execPlugin) token(ctx context.Context) (string, time.Time, error) {
-	ctx, cancel := context.WithTimeout(ctx, maxCredentials)
-	defer cancel()
 	input, err := json.Marshal(map[string]any{"apiVersion": p.APIVersion, "kind": "ExecCredential", "spec": map[string]any{"interactive": false}})
 	if err != nil {
 		return "", time.Time{}, err
 	}
 	run := exec.CommandContext(ctx, p.Command, p.Args...)
-	run.WaitDelay = time.Second
+	run.WaitDelay = waitDelay
 	run.Env = append(os.Environ(), "KUBERNETES_EXEC_INFO="+string(input))
 	for _, v := range p.Env {
 		run.Env = append(run.Env, v.Name+"="+v.Value)

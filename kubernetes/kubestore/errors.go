@@ -2,6 +2,7 @@ package kubestore
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"encoding/json"
@@ -135,7 +136,9 @@ type statusError struct {
 	} `json:"metadata"`
 }
 
-func (e *statusError) Error() string { return fmt.Sprintf("%s (status %d)", e.Message, e.code) }
+func (e *statusError) Error() string {
+	return fmt.Sprintf("%s (status %d)", cmp.Or(e.Message, http.StatusText(e.code)), e.code)
+}
 
 // refused returns the error in an answer, or nil.
 func (d *driver) refused(resp *http.Response) error {
@@ -192,7 +195,8 @@ func (d *driver) classify(e *statusError) error {
 	failed := func(kind error, advice string) error {
 		return fmt.Errorf("%w: %s%s", kind, text, advice)
 	}
-	if e.Kind != "Status" && (e.code < 500 && e.code != http.StatusTooManyRequests) {
+	// A proxy in front of the server can also limit requests, and refuse tokens.
+	if e.Kind != "Status" && e.code < 500 && e.code != http.StatusTooManyRequests && e.code != http.StatusUnauthorized {
 		return fmt.Errorf("%w: status %d: this is not an API server of Kubernetes", store.ErrMisconfigured, e.code)
 	}
 	switch e.code {

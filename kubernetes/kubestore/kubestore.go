@@ -2,11 +2,13 @@ package kubestore
 
 import (
 	"cmp"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"net/url"
 	"regexp"
 	"strings"
@@ -62,8 +64,8 @@ type Options struct {
 }
 
 // Store contains the registers below one prefix of a namespace. Any number of goroutines may use it.
-// [engine.Store] describes its methods and the outcomes of writes. The Store starts no goroutine, but its
-// HTTP client does: Close closes the idle connections.
+// [engine.Store] describes its methods and the outcomes of writes. The Store starts a goroutine only while it
+// gets a token. Its HTTP client also starts goroutines. Close ends all of them.
 type Store struct {
 	*engine.Store
 	d *driver
@@ -121,9 +123,18 @@ func New(cluster *Cluster, opts *Options) (*Store, error) {
 	return &Store{registers, d}, nil
 }
 
-// Close closes the idle connections to the API server.
+// Verify checks that the namespace exists, and that the user may create Lease objects there. It sends one
+// request, which creates nothing.
+func (s *Store) Verify(ctx context.Context) error {
+	object := lease{"coordination.k8s.io/v1", "Lease", metadata{Name: s.d.name(".verify")}}
+	return s.d.send(ctx, http.MethodPost, s.d.leases, url.Values{"dryRun": {"All"}}, object, nil, maxAnswer)
+}
+
+// Close closes the idle connections to the API server, and ends a program of the kubeconfig that has not yet
+// printed a token. Both also concern other stores of this cluster: their next request connects again, and their
+// requests that wait for the token fail.
 func (s *Store) Close() error {
-	s.d.cluster.client.Load().CloseIdleConnections()
+	s.d.cluster.close()
 	return nil
 }
 

@@ -41,9 +41,16 @@ func write(t *testing.T, text string) (file string) {
 	return file
 }
 
+// open opens a store whose requests have more time than a busy machine takes to answer.
 func open(t *testing.T, kubeconfig string) *kubestore.Store {
 	t.Helper()
-	st, err := kubestore.Open(t.Context(), "k8s://jobs/app?timeout=300ms&kubeconfig="+kubeconfig, nil)
+	return openWithin(t, "20s", kubeconfig)
+}
+
+// openWithin opens a store with a time limit of each request.
+func openWithin(t *testing.T, limit, kubeconfig string) *kubestore.Store {
+	t.Helper()
+	st, err := kubestore.Open(t.Context(), "k8s://jobs/app?timeout="+limit+"&kubeconfig="+kubeconfig, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,6 +72,7 @@ func TestOutcomes(t *testing.T) {
 		outcome store.Outcome
 	}{
 		{"unauthorized", 401, status(401, "Unauthorized"), store.ErrCredentials, store.NotApplied},
+		{"unauthorized by a proxy", 401, "<html>", store.ErrCredentials, store.NotApplied},
 		{"forbidden", 403, status(403, "Forbidden"), store.ErrDenied, store.NotApplied},
 		{"invalid", 422, status(422, "Invalid"), store.ErrMisconfigured, store.NotApplied},
 		{"too many requests", 429, status(429, "TooManyRequests"), store.ErrUnavailable, store.NotApplied},
@@ -78,7 +86,11 @@ func TestOutcomes(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			st := open(t, server(t, "token: "+secret, func(w http.ResponseWriter, r *http.Request) {
+			limit := "20s"
+			if c.code == 0 {
+				limit = "300ms"
+			}
+			st := openWithin(t, limit, server(t, "token: "+secret, func(w http.ResponseWriter, r *http.Request) {
 				switch {
 				case r.Header.Get("Authorization") != "Bearer "+secret:
 					w.WriteHeader(http.StatusTeapot)
@@ -167,7 +179,7 @@ func TestFromURL(t *testing.T) {
 	}
 	for _, raw := range []string{
 		"k8s://jobs", "k8s:///app", "k8s:jobs", "http://jobs/app", "k8s://jobs/app//b", "k8s://JOBS/app", "k8s://a.b/app", "k8s://jobs:1/app", "k8s://jobs/app?timeout=1", "k8s://jobs/app?timeout=-1s",
-		"k8s://jobs/app?context=none", "k8s://jobs/app?kubeconfig=/secret", "k8s://u:secret@jobs/app", "k8s://jobs/app?token=secret", "k8s://jobs/app/secret@b", "k8s://jobs/app?secret=x", "k8s://jobs/app?context=",
+		"k8s://jobs/app?context=none", "k8s://u:secret@jobs/app", "k8s://jobs/app?token=secret", "k8s://jobs/app/secret@b", "k8s://jobs/app?secret=x", "k8s://jobs/app?context=",
 	} {
 		if _, _, err := kubestore.FromURL(raw, nil); !errors.Is(err, store.ErrMisconfigured) || strings.Contains(strings.ReplaceAll(err.Error(), `parameter "secret"`, ""), "secret") {
 			t.Errorf("%s: %v", raw, err)
@@ -187,6 +199,16 @@ func TestFromURL(t *testing.T) {
 		}
 		if _, err := kubestore.FromKubeconfig([]string{write(t, config)}, ""); !errors.Is(err, store.ErrMisconfigured) || strings.Contains(err.Error(), "secret") {
 			t.Errorf("%s: %v", config, err)
+		}
+	}
+	for _, c := range []struct{ files, context, says string }{
+		{first, "none", `the context "none" of the kubeconfig ` + first + ": it does not exist"},
+		{"/none/config", "a", "the kubeconfig /none/config: no such file"},
+		{write(t, ":"), "a", "config: it is not readable YAML"},
+		{write(t, "{current-context: old, contexts: [{name: old, context: {cluster: c}}]}"), "", `the context "old" of the kubeconfig `},
+	} {
+		if _, err := kubestore.FromKubeconfig([]string{c.files}, c.context); err == nil || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%v does not say %q", err, c.says)
 		}
 	}
 	t.Setenv("KUBECONFIG", "")

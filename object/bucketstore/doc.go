@@ -42,4 +42,8 @@
 // Package engine resolves writes: it reads the object after a lost reply or a refusal, and compares
 // the nonces. The version of a register consists of its nonces, an @, and the version of the
 // object.
+//
+// Another program can change the metadata of an object, or copy the object onto itself. On some servers, for
+// example Azure, the object then has another version, and the next write of the register is a conflict. The holder
+// of a lock keeps its lease then: its record has not changed.
 package bucketstore

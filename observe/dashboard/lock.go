@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/lease"
+	"github.com/holdfast-go/holdfast/observe/lockstate"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -81,7 +82,7 @@ func (l *lock) sessions() (ids []string) {
 	if m.session != "" {
 		ids = append(ids, m.session)
 	}
-	if id, ok := strings.CutPrefix(l.holder, handedOver); ok && id != "" {
+	if id, ok := strings.CutPrefix(l.holder, lockstate.HandedOver); ok && id != "" {
 		ids = append(ids, id)
 	}
 	for _, member := range m.holders {
@@ -93,9 +94,6 @@ func (l *lock) sessions() (ids []string) {
 	return ids
 }
 
-// handedOver is how the record of a lock names a holder to which the lock was handed over.
-const handedOver = "session "
-
 // deadline estimates when a lease ends unless the holder renews it. The holder's clock may be wrong:
 // then the time counts from when the reader saw the write.
 func deadline(renewed, ttl, changed int64) int64 {
@@ -104,12 +102,6 @@ func deadline(renewed, ttl, changed int64) int64 {
 		return changed + ttl
 	}
 	return end
-}
-
-// over reports whether a lease was not renewed in time, as far as two clocks tell it.
-func (p *Page) over(renewed, ttl int64, now time.Time) bool {
-	d := p.o.MaxClockDrift
-	return renewed > 0 && now.UnixMilli()-renewed >= int64(float64(ttl)*(1+d)/(1-d))
 }
 
 // view is a lock as the templates show it.
@@ -185,7 +177,7 @@ func (p *Page) viewOf(name string, e *entry[lock], now time.Time) view {
 			renewed, ttl, changed, liveness, ended = s.renewed, s.ttl, s.changed, s.liveness, s.ended
 		}
 	}
-	if id, ok := strings.CutPrefix(l.holder, handedOver); ok {
+	if id, ok := strings.CutPrefix(l.holder, lockstate.HandedOver); ok {
 		if s := p.r.sessions[id]; s != nil {
 			v.Holder = visible(s.holder)
 		}
@@ -201,22 +193,23 @@ func (p *Page) viewOf(name string, e *entry[lock], now time.Time) view {
 	if len(m.holders) > 0 {
 		v.Since = m.holders[0].Since
 	}
-	v.Text = string(l.state)
+	facts := lockstate.Facts{State: l.state, Slots: m.slots, Holders: len(m.holders), Liveness: liveness.String()}
+	if l.state == lease.Held {
+		facts.Expired = lockstate.ExpiryOf(timeOf(renewed), now, -1, time.Duration(ttl)*time.Millisecond, p.o.MaxClockDrift, liveness)
+	}
+	if ended {
+		facts.Liveness, facts.Expired = store.Dead.String(), lockstate.NotExpired
+	}
+	v.Text = facts.Words()
 	switch {
-	case l.state == lease.Shared && m.slots > 0:
-		v.State, v.Text, v.Holder = "shared", fmt.Sprintf("%d of %d slots", len(m.holders), m.slots), ""
-	case l.state == lease.Free && m.slots > 0:
-		v.Text = fmt.Sprintf("free (%d slots)", m.slots)
 	case l.state == lease.Shared:
-		v.Text, v.Holder = fmt.Sprintf("shared by %d", len(m.holders)), ""
-	case l.state == lease.Held && (ended || liveness == store.Dead):
-		v.State, v.Text, v.Explained = "expired", "held (dead)", "The holder is dead. The next client can take the lock."
-	case l.state == lease.Held && liveness == store.LivenessUnknown && p.over(renewed, ttl, now):
-		v.State, v.Text = "expired", "expired?"
+		v.Holder = ""
+	case l.state == lease.Held && facts.Liveness == store.Dead.String():
+		v.State, v.Explained = "expired", "The holder is dead. The next client can take the lock."
+	case facts.Expired != lockstate.NotExpired:
+		v.State = "expired"
 		v.Explained = "The holder has not renewed its lease in time, by the clocks of the holder and of this machine. Other clients take the lock after they have watched it for its TTL."
-	case l.state == lease.Held && liveness == store.Alive:
-		v.Text = "held (alive)"
-	case l.state == lease.Free && m.notBefore.After(now):
+	case l.state == lease.Free && m.slots == 0 && m.notBefore.After(now):
 		v.Text = "free, but not yet"
 	case l.state == lease.Broken && m.immediate:
 		v.Explained = "A user broke the lock. The next client can take it."
@@ -251,21 +244,13 @@ func (p *Page) viewOf(name string, e *entry[lock], now time.Time) view {
 		v.Value = cmp.Or(visible(string(m.data)), "(empty)")
 	}
 	if m.run != nil {
-		v.Run = &runView{resultOf(m.run.Outcome), visible(m.run.Holder), visible(m.run.Error), m.run.Began}
+		v.Run = &runView{lockstate.RunResult(m.run.Outcome), visible(m.run.Holder), visible(m.run.Error), m.run.Began}
 	}
 	return v
 }
 
-// resultOf names the outcome of a run as the command does.
-func resultOf(o lease.RunOutcome) string {
-	if o == lease.RunDone {
-		return "succeeded"
-	}
-	return string(o)
-}
-
 func (p *Page) memberOf(m lease.Member) memberView {
-	v := memberView{Holder: "session " + visible(m.Session), Since: m.Since, Token: m.Token, State: "held"}
+	v := memberView{Holder: lockstate.HandedOver + visible(m.Session), Since: m.Since, Token: m.Token, State: "held"}
 	switch m.Mode {
 	case lease.ModeShared:
 		v.Text = "reader"

@@ -44,7 +44,9 @@
 //     write, the write will never be applied. This is a conflict.
 //   - If the earlier nonces contain neither the nonce of the write nor the state that it names,
 //     the outcome depends on the replies. If no reply was lost, it is a conflict. Otherwise it is
-//     unknown.
+//     unknown. This conflict is wrong in one case: a proxy sends the write twice and returns the
+//     second answer, and more than seven other writes follow before the engine gets the current
+//     state. Nothing distinguishes this from a write that names an old version.
 //
 // [Store.Resolve] follows the same rules; a caller uses it to resolve a write later. An unknown
 // outcome is a [store.InDoubtError], which names the version.

@@ -53,6 +53,9 @@ func TestOneEventOneOutcome(t *testing.T) {
 		{"swap, both lost, the second applied", []fault{dropped, lost}, false, false, store.Applied, "ours"},
 		{"swap, repeated on the way", []fault{twice}, false, false, store.Applied, "ours"},
 		{"create, repeated on the way", []fault{twice}, true, false, store.Applied, "ours"},
+		{"swap, repeated on the way, and superseded by seven", []fault{twiceSeven}, false, false, store.Applied, "another's 6"},
+		// It looks like a write on an old version. See docs/lost-replies.md.
+		{"swap, repeated on the way, and superseded by eight", []fault{twiceEight}, false, false, store.NotApplied, "another's 7"},
 		{"swap, busy", []fault{busy, busy}, false, false, store.Applied, "ours"},
 		{"swap, busy for ever", []fault{busy, busy, busy, busy, busy}, false, false, store.NotApplied, "before"},
 		{"swap, denied", []fault{denied}, false, false, store.NotApplied, "before"},

@@ -33,6 +33,8 @@ const (
 	lostSeven
 	lostEight
 	lostDeleted
+	twiceSeven // applied, and superseded by seven writes; the answer is that to a repetition
+	twiceEight
 )
 
 var errLost = fmt.Errorf("%w: the reply was lost", store.ErrUnavailable)
@@ -125,7 +127,7 @@ func (s *server) Write(ctx context.Context, key string, on engine.Stored, e engi
 	}
 	s.mu.Unlock()
 	write := func() (engine.Tag, error) { return s.swap(key, on, e) }
-	others := map[fault]int{faster: 1, fasterTen: 10, lostFaster: 1, lostSeven: 7, lostEight: 8}[next]
+	others := map[fault]int{faster: 1, fasterTen: 10, lostFaster: 1, lostSeven: 7, lostEight: 8, twiceSeven: 7, twiceEight: 8}[next]
 	switch next {
 	case dropped:
 		return "", errLost
@@ -141,8 +143,9 @@ func (s *server) Write(ctx context.Context, key string, on engine.Stored, e engi
 	case fasterDeleted:
 		s.others(ctx, key, 1)
 		s.remove(ctx, key)
-	case twice:
+	case twice, twiceSeven, twiceEight:
 		_, _ = write()
+		s.others(ctx, key, others)
 	}
 	tag, err := write()
 	switch next {

@@ -1,8 +1,10 @@
 package filestore
 
 import (
+	"context"
 	"encoding/binary"
 	"syscall"
+	"time"
 )
 
 // WatchOnce waits for events of a directory.
@@ -22,4 +24,25 @@ func Overflow() {
 	process.lock()
 	defer process.unlock()
 	process.in.dispatch(event)
+}
+
+// Patient returns options with which other processes wait long for the process that seals.
+func Patient() *Options { return &Options{limits: limits{sealer: time.Minute}} }
+
+// SealSlowly seals the segment of a register. Before it makes the next one, it calls between.
+func (s *Store) SealSlowly(ctx context.Context, key string, between func()) error {
+	l := s.logs.pin(key)
+	defer s.logs.unpin(l)
+	if err := l.lock(ctx); err != nil {
+		return err
+	}
+	defer l.unlock()
+	if err := s.current(ctx, l, true); err != nil {
+		return err
+	}
+	if _, err := l.seg.seal(); err != nil {
+		return err
+	}
+	between()
+	return s.next(l, true)
 }

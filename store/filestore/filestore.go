@@ -1,6 +1,7 @@
 package filestore
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -68,6 +69,7 @@ type limits struct {
 	noDirSync         bool // for the power-cut tests: names are not made durable
 	poll              bool // as if the system reported no changes
 	incompleteTimeout time.Duration
+	sealer            time.Duration // see sealerTime
 	floor             time.Duration
 	page              int // how many names a listing holds at a time
 }
@@ -143,6 +145,7 @@ func open(dir string, opts *Options) (*Store, error) {
 	if s.limits.page == 0 {
 		s.limits.page = pageSize
 	}
+	s.limits.sealer = cmp.Or(s.limits.sealer, sealerTime)
 	if s.limits.incompleteTimeout == 0 {
 		s.limits.incompleteTimeout, s.limits.floor = incompleteTimeout, floorLockTimeout
 	}

@@ -77,7 +77,7 @@ func (s *Store) next(l *log, sealer bool) error {
 	}
 	defer dir.Close()
 	after, err := openSegment(dir, l, l.seg.number+1)
-	for pause := sealerTime / 32; notExist(err) && !sealer && pause < sealerTime; pause *= 2 {
+	for pause := s.limits.sealer / 32; notExist(err) && !sealer && pause < s.limits.sealer; pause *= 2 {
 		time.Sleep(pause)
 		after, err = openSegment(dir, l, l.seg.number+1)
 	}

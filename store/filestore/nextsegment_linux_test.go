@@ -9,6 +9,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/filestore"
@@ -52,34 +53,29 @@ func created(t *testing.T, dir, prefix string) (count func() int) {
 // that sealed it. Otherwise each of them makes a file, with a sync.
 func TestSealerMakesTheNextSegment(t *testing.T) {
 	dir := memoryDir(t)
-	writer := open(t, dir, filestore.Tiny())
-	v := put(t, writer, "key", "", "0")
+	sealer := open(t, dir, nil)
+	put(t, sealer, "key", "", "0")
 	made := created(t, filepath.Join(dir, "k/key"), "tmp-")
-	stop := make(chan struct{})
-	var readers sync.WaitGroup
-	for range 8 {
-		s := open(t, dir, filestore.Tiny())
-		readers.Go(func() {
-			for {
-				select {
-				case <-stop:
-					return
-				default:
-				}
+	var others sync.WaitGroup
+	if err := sealer.SealSlowly(t.Context(), "key", func() {
+		for range 8 {
+			s := open(t, dir, filestore.Patient())
+			others.Go(func() {
 				if _, _, err := s.Get(t.Context(), "key"); err != nil {
 					t.Error(err)
-					return
 				}
-			}
-		})
+			})
+		}
+		time.Sleep(200 * time.Millisecond)
+		if n := made(); n > 0 {
+			t.Errorf("others made %d files", n)
+		}
+	}); err != nil {
+		t.Fatal(err)
 	}
-	for i := range 400 { // each write seals
-		v = put(t, writer, "key", v, fmt.Sprint(i))
-	}
-	close(stop)
-	readers.Wait()
-	if n := made(); n < 400 || n > 500 {
-		t.Errorf("%d files were made for 400 segments", n)
+	others.Wait()
+	if n := made(); n != 1 {
+		t.Errorf("%d files were made, want 1", n)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/holdfast-go/holdfast/cmd/internal/exit"
 	"github.com/holdfast-go/holdfast/cmd/internal/output"
@@ -28,7 +29,7 @@ type ReplacedFile struct {
 	dir        *safefile.Dir
 }
 
-// OpenReplaced checks that the command can write a file. It replaces no link, device or pipe, and changes
+// OpenReplaced checks that the command can write an SVG file. It replaces no link, device or pipe, and changes
 // nothing yet.
 func OpenReplaced(flag, path string) (*ReplacedFile, error) {
 	if path == "" {
@@ -37,6 +38,9 @@ func OpenReplaced(flag, path string) (*ReplacedFile, error) {
 	f := &ReplacedFile{flag: flag, path: path}
 	if _, err := f.mode(); err != nil {
 		return nil, err
+	}
+	if !strings.EqualFold(filepath.Ext(path), ".svg") {
+		return nil, exit.Usagef("%s: the name %s does not end in .svg, and the picture is an SVG file", flag, path)
 	}
 	var err error
 	if f.dir, err = safefile.OpenAnyDir(filepath.Dir(path)); err != nil {

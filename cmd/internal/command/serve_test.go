@@ -135,7 +135,7 @@ func TestServeMistakes(t *testing.T) {
 	t.Parallel()
 	p, store := newPlaceOfFiles(t)
 	p.must(t, store, "init")
-	for name, text := range map[string]string{"open": "0123456789abcdef0123", "short": "0123", "two": "ada:correct horse\nbob:correct horse", "none": "ada", "large": strings.Repeat("x", 5000), "torn.json": "{"} {
+	for name, text := range map[string]string{"open": "0123456789abcdef0123", "short": "0123", "two": "ada:correct horse\nbob:correct horse", "none": "ada", "large": strings.Repeat("x", 5000), "secret": "0123456789abcdef0123"} {
 		mode := os.FileMode(0o600)
 		if name == "open" {
 			mode = 0o644
@@ -157,7 +157,12 @@ func TestServeMistakes(t *testing.T) {
 		want int
 		says string
 	}{
-		{"--listen " + listener.Addr().String(), 1, "address already in use"},
+		{"--listen " + listener.Addr().String(), 78, "address already in use"},
+		{"--store s3://no-bucket?endpoint=http://127.0.0.1:1 --listen " + listener.Addr().String(), 78, "address already in use"},
+		{"--listen 192.0.2.1:7070 --token-file secret", 78, "cannot assign requested address"},
+		{"--report nosuch.json", 66, "--report: stat nosuch.json: no such file"},
+		{"--report open --report .", 64, ". is not an ordinary file"},
+		{"--report pipe", 64, "pipe is not an ordinary file"},
 		{"--listen 0.0.0.0:0", 64, "give --token-file or --password-file"},
 		{"--listen [::]:0", 64, "give --token-file or --password-file"},
 		{"--listen :0", 64, "give --token-file or --password-file"},

@@ -10,6 +10,7 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/internal/output"
 	"github.com/holdfast-go/holdfast/cmd/internal/printable"
 	"github.com/holdfast-go/holdfast/lease"
+	"github.com/holdfast-go/holdfast/observe/lockstate"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -36,7 +37,7 @@ func (v *LockView) Whose() string {
 	}
 	var names []string
 	for _, m := range v.Holders[:min(mostNamed, len(v.Holders))] {
-		names = append(names, cmp.Or(m.Holder, handedOver+m.Session))
+		names = append(names, cmp.Or(m.Holder, lockstate.HandedOver+m.Session))
 	}
 	if more := len(v.Holders) - mostNamed; more > 0 {
 		names = append(names, fmt.Sprintf("%d more", more))
@@ -51,31 +52,17 @@ func (v *LockView) Idle() bool {
 
 // PlainState returns the state, and what is known of the holder's process.
 func (v *LockView) PlainState() string {
-	switch {
-	case v.State == string(lease.Shared) && v.Slots > 0:
-		return fmt.Sprintf("%d of %d slots", len(v.Holders), v.Slots)
-	case v.State == string(lease.Free) && v.Slots > 0: // it cannot be taken as a lock
-		return fmt.Sprintf("free (%d slots)", v.Slots)
-	case v.State == string(lease.Shared):
-		return fmt.Sprintf("shared by %d", len(v.Holders))
-	case v.Expired == "certain":
-		return "expired"
-	case v.Expired != "":
-		return "expired?"
-	case v.State == "held" && v.Liveness != store.LivenessUnknown.String():
-		return v.State + " (" + v.Liveness + ")"
-	}
-	if v.State == "free" && v.After != nil && v.After.After(time.Now()) {
+	if v.State == "free" && v.Slots == 0 && v.After != nil && v.After.After(time.Now()) {
 		return "free after " + output.ShortTime(*v.After)
 	}
-	return v.State
+	return lockstate.Facts{State: lease.State(v.State), Slots: v.Slots, Holders: len(v.Holders), Expired: v.Expired, Liveness: v.Liveness}.Words()
 }
 
 // Explained explains a state that is not plain.
 func (v *LockView) Explained() string {
 	waited := v.watched.Round(time.Millisecond)
 	switch {
-	case v.Expired == "certain":
+	case v.Expired == lockstate.Certain:
 		return fmt.Sprintf("by the store's clock, the lease has expired: the next client takes the lock at once, or after it has watched the lock for %v", waited)
 	case v.Expired != "":
 		return fmt.Sprintf("if the clocks of the holder and of this machine agree, the lease has expired: other clients take the lock after they have watched it for %v", waited)
@@ -101,7 +88,7 @@ func (v *LockView) Explained() string {
 
 // HoldersOf names the holders of the lock of a record, as far as their sessions tell it soon.
 func HoldersOf(ctx context.Context, client *lease.Client, r lease.Record) string {
-	if client == nil || len(r.Holders) == 0 && !strings.HasPrefix(r.Holder, handedOver) {
+	if client == nil || len(r.Holders) == 0 && !strings.HasPrefix(r.Holder, lockstate.HandedOver) {
 		return r.Holder
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), namesWithin)

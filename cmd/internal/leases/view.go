@@ -12,6 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/internal/output"
 	"github.com/holdfast-go/holdfast/internal/workerpool"
 	"github.com/holdfast-go/holdfast/lease"
+	"github.com/holdfast-go/holdfast/observe/lockstate"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/filestore"
 )
@@ -47,23 +48,23 @@ func TextOrBytes(data []byte) (*string, []byte) {
 
 // LockView is a lock as ls and show print it with --json. Its fields are stable.
 type LockView struct {
-	Name     string     `json:"name"`
-	State    string     `json:"state"` // held, shared, free, broken, or unreadable
-	Token    uint64     `json:"token"`
-	Holder   string     `json:"holder"`
-	Liveness string     `json:"liveness"` // of the holder's process: alive, dead, orphans or unknown
-	Granted  *time.Time `json:"granted"`  // by the holder's clock
-	Renewed  *time.Time `json:"renewed"`  // by the holder's clock
-	TTL      int64      `json:"ttl_ms"`
-	After    *time.Time `json:"not_before,omitempty"` // no waiter takes it earlier; by the holder's clock
-	Expires  *time.Time `json:"expires"`              // by the holder's clock, if it is held or broken
-	LastRun  *RunView   `json:"last_run,omitempty"`   // of run --once-per
-	Data     *string    `json:"data,omitempty"`
-	Base64   []byte     `json:"data_base64,omitempty"`
-	Expired  string     `json:"expired,omitempty"` // held, but not renewed in time: certain, or likely by two clocks
-	Orphans  []int      `json:"orphans,omitempty"` // processes that the dead holder has left running
-	Store    string     `json:"store"`
-	Error    string     `json:"error,omitempty"` // why it is unreadable
+	Name     string           `json:"name"`
+	State    string           `json:"state"` // held, shared, free, broken, or unreadable
+	Token    uint64           `json:"token"`
+	Holder   string           `json:"holder"`
+	Liveness string           `json:"liveness"` // of the holder's process: alive, dead, orphans or unknown
+	Granted  *time.Time       `json:"granted"`  // by the holder's clock
+	Renewed  *time.Time       `json:"renewed"`  // by the holder's clock
+	TTL      int64            `json:"ttl_ms"`
+	After    *time.Time       `json:"not_before,omitempty"` // no waiter takes it earlier; by the holder's clock
+	Expires  *time.Time       `json:"expires"`              // by the holder's clock, if it is held or broken
+	LastRun  *RunView         `json:"last_run,omitempty"`   // of run --once-per
+	Data     *string          `json:"data,omitempty"`
+	Base64   []byte           `json:"data_base64,omitempty"`
+	Expired  lockstate.Expiry `json:"expired,omitempty"` // held, but not renewed in time: certain, or likely by two clocks
+	Orphans  []int            `json:"orphans,omitempty"` // processes that the dead holder has left running
+	Store    string           `json:"store"`
+	Error    string           `json:"error,omitempty"` // why it is unreadable
 
 	Session string            `json:"session,omitempty"` // that its holder is under; the times of renewal are the session's
 	Slots   int               `json:"slots,omitempty"`   // of a semaphore
@@ -80,14 +81,14 @@ type LockView struct {
 
 // MemberView is one of several holders of a lock, or of those that wait for it.
 type MemberView struct {
-	Mode     string     `json:"mode"`            // shared, slot, exclusive or candidate
-	Slot     int        `json:"slot,omitempty"`  // its number
-	Token    uint64     `json:"token,omitempty"` // of a holder
-	Since    *time.Time `json:"since"`           // by its own clock
-	Session  string     `json:"session"`
-	Holder   string     `json:"holder,omitempty"`   // of the session
-	Liveness string     `json:"liveness,omitempty"` // of its process: alive, dead or unknown
-	Expired  string     `json:"expired,omitempty"`  // of the session: certain or likely
+	Mode     string           `json:"mode"`            // shared, slot, exclusive or candidate
+	Slot     int              `json:"slot,omitempty"`  // its number
+	Token    uint64           `json:"token,omitempty"` // of a holder
+	Since    *time.Time       `json:"since"`           // by its own clock
+	Session  string           `json:"session"`
+	Holder   string           `json:"holder,omitempty"`   // of the session
+	Liveness string           `json:"liveness,omitempty"` // of its process: alive, dead or unknown
+	Expired  lockstate.Expiry `json:"expired,omitempty"`  // of the session: certain or likely
 }
 
 func viewsOf(members []lease.Member) []MemberView {
@@ -152,15 +153,12 @@ func (v *LockView) sessions(ids map[string]bool) {
 // handedTo returns the session that a lock was handed over to, if the lock's record says no more
 // of its holder: the session that hands a lock over knows no more.
 func (v *LockView) handedTo() string {
-	id, _ := strings.CutPrefix(v.Holder, handedOver)
-	if handedOver+id != v.Holder {
+	id, _ := strings.CutPrefix(v.Holder, lockstate.HandedOver)
+	if lockstate.HandedOver+id != v.Holder {
 		return ""
 	}
 	return id
 }
-
-// handedOver is how the record of a lock names the holder that it was handed over to.
-const handedOver = "session "
 
 // under adds what the records of sessions say of their lock.
 func (v *LockView) under(client *lease.Client, read map[string]lease.Info) {
@@ -202,7 +200,7 @@ func UnderAll(ctx context.Context, client *lease.Client, views ...*LockView) err
 
 // renewal returns when a lease was renewed, when it ends unless it is renewed again, and what
 // is known of its having expired.
-func renewal(client *lease.Client, info lease.Info) (renewed, expires *time.Time, expired string) {
+func renewal(client *lease.Client, info lease.Info) (renewed, expires *time.Time, expired lockstate.Expiry) {
 	r := info.Record
 	if r.Renewed.IsZero() {
 		return nil, nil, ""
@@ -212,25 +210,18 @@ func renewal(client *lease.Client, info lease.Info) (renewed, expires *time.Time
 		end := r.Renewed.Add(r.TTL)
 		expires = &end
 	}
-	over := watched(client, r.TTL)
-	switch {
-	case r.State != lease.Held || info.Liveness != store.LivenessUnknown:
-	case info.Age >= over:
-		expired = "certain"
-	case time.Since(r.Renewed) >= over:
-		expired = "likely"
+	if r.State == lease.Held {
+		expired = lockstate.ExpiryOf(r.Renewed, time.Now(), info.Age, r.TTL, driftOf(client), info.Liveness)
 	}
 	return renewed, expires, expired
 }
 
-// watched returns for how long a waiter with the options of the client watches a lock of that TTL
-// before it takes it: an allowance for clocks is added. A nil client has the defaults.
-func watched(client *lease.Client, ttl time.Duration) time.Duration {
-	drift := lease.DefaultMaxClockDrift
-	if client != nil {
-		drift = client.Options().MaxClockDrift
+// driftOf returns the largest clock drift that the client allows for. A nil client has the default.
+func driftOf(client *lease.Client) float64 {
+	if client == nil {
+		return lease.DefaultMaxClockDrift
 	}
-	return time.Duration(float64(ttl) * (1 + drift) / (1 - drift))
+	return client.Options().MaxClockDrift
 }
 
 // ViewOf returns the view of a lock, by what the client has seen of it.
@@ -245,7 +236,7 @@ func ViewOf(client *lease.Client, info lease.Info, url string) LockView {
 	}
 	v.now = r.State == lease.Broken && r.Immediate
 	v.Renewed, v.Expires, v.Expired = renewal(client, info)
-	v.watched = watched(client, r.TTL)
+	v.watched = lockstate.WatchTime(r.TTL, driftOf(client))
 	if r.Session != "" { // its session is renewed, and this record is not
 		v.Session, v.Expires, v.Expired = r.Session, nil, ""
 	}
@@ -298,22 +289,13 @@ func viewOfRun(r *lease.Run) *RunView {
 		return nil
 	}
 	v := &RunView{
-		Period: r.Period, Began: r.Began, Until: r.PeriodEnd, Result: resultOfRun(r.Outcome),
+		Period: r.Period, Began: r.Began, Until: r.PeriodEnd, Result: lockstate.RunResult(r.Outcome),
 		Error: r.Error, Holder: r.Holder, Tries: r.Attempts, Again: r.RerunAllowed,
 	}
 	if !r.Ended.IsZero() {
 		v.Ended = &r.Ended
 	}
 	return v
-}
-
-// resultOfRun is the outcome of a run for programs and people: records say "done" of one that
-// has succeeded.
-func resultOfRun(o lease.RunOutcome) string {
-	if o == lease.RunDone {
-		return "succeeded"
-	}
-	return string(o)
 }
 
 // Short returns the result of the run, and how long ago that was.

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/netip"
 	"os"
 	"runtime"
@@ -182,6 +183,17 @@ func (o *Options) check(rate bool) error {
 	}
 	if !IsLoopback(host) && o.Token == "" && o.User == "" {
 		return exit.Usagef("--listen %s can be reached from other machines: give --token-file or --password-file, or listen on 127.0.0.1:%s", cmp.Or(cmdline.Echoed(host), "without an address"), port)
+	}
+	for _, path := range o.Reports { // serve reads it later: its content can change until then
+		info, err := os.Stat(path)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return exit.With(exit.NotFound, fmt.Errorf("--report: %w", err))
+		case err != nil:
+			return fmt.Errorf("--report: %w", err)
+		case !info.Mode().IsRegular():
+			return exit.Usagef("--report: %s is not an ordinary file", path)
+		}
 	}
 	return nil
 }

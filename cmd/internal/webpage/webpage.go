@@ -36,6 +36,14 @@ const (
 
 // Serve serves the page until the context ends.
 func Serve(ctx context.Context, in *cmdline.Invocation, o *serving.Options) error {
+	listener, err := net.Listen("tcp", o.Listen)
+	if err != nil {
+		if err = fmt.Errorf("--listen: %w", reason(err, o.Listen)); exit.Status(err) != exit.Denied {
+			err = exit.With(exit.Unsafe, err)
+		}
+		return err
+	}
+	defer listener.Close()
 	st, err := in.OpenURL(ctx, in.StoreURL)
 	if err != nil {
 		return err
@@ -68,10 +76,6 @@ func Serve(ctx context.Context, in *cmdline.Invocation, o *serving.Options) erro
 		return metrics.Seen{Held: s.Held, Waiting: s.Waiting, Unreadable: s.Unreadable, Shortest: s.Shortest, Age: time.Since(s.Listed)}, !s.Listed.IsZero()
 	})
 
-	listener, err := net.Listen("tcp", o.Listen)
-	if err != nil {
-		return exit.With(exit.Failed, fmt.Errorf("--listen: %w", reason(err, o.Listen)))
-	}
 	server := &http.Server{
 		Handler: guard(page, o), ReadHeaderTimeout: requestTimeout, ReadTimeout: requestTimeout, WriteTimeout: replyTimeout, IdleTimeout: idleTimeout,
 		MaxHeaderBytes: maxHeader, ErrorLog: log.New(io.Discard, "", 0),

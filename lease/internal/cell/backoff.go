@@ -54,11 +54,14 @@ const FreeConflicts = 2
 // allowance: the write, a read, and the write over the record that was read.
 const renewalTakes = 4
 
-// A conflict on a store of this machine costs little more than processor time. If no holder renews the
-// record, the pauses after it are between these bounds.
+// If no holder renews the record, the pauses delay only those that enter it, so they are shorter: otherwise one that
+// has bad luck stays out of a queue for many turns of the others. A conflict on a store of this machine costs little
+// more than processor time: there the pauses are between these bounds.
 const (
 	leastPause = time.Millisecond
 	mostPause  = 32 * time.Millisecond
+
+	pausePart = 8 // elsewhere they are at most this part of Options.MaxPoll, unless the store is slow
 )
 
 // Conflict notes a conflict with the record r. It pauses, and then returns what is in the record: the
@@ -67,11 +70,15 @@ func (c *Contention) Conflict(ctx context.Context, r *lockrec.Record) (*Seen, er
 	if c.Conflicts++; c.Conflicts <= c.Free {
 		return nil, nil
 	}
-	if set := c.cell.Space.Set; set.Traits.Local && !lockrec.IsRenewed(r) {
-		c.pause = min(max(2*c.pause, leastPause), mostPause)
-	} else {
-		c.pause = min(max(2*c.pause, renewalTakes*c.cell.Space.takes(), time.Millisecond), set.MaxPoll)
+	set := c.cell.Space.Set
+	least, most := max(renewalTakes*c.cell.Space.takes(), leastPause), set.MaxPoll
+	switch renewed := lockrec.IsRenewed(r); {
+	case !renewed && set.Traits.Local:
+		least, most = leastPause, mostPause
+	case !renewed:
+		most = min(max(most/pausePart, 4*least), most)
 	}
+	c.pause = min(max(2*c.pause, least), most)
 	if err := backoff.Sleep(ctx, c.pause+time.Duration(c.cell.Space.Random()*float64(c.pause))); err != nil {
 		return nil, err
 	}

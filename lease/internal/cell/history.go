@@ -12,9 +12,9 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// historyDir is where the older parts of histories lie. Commands of earlier versions ignore the keys below
-// .holdfast.
-const historyDir = ".holdfast/history/"
+// HistoryDir is where the older parts of histories lie, with the keys of their locks. Commands of earlier versions
+// ignore the keys below .holdfast.
+const HistoryDir = ".holdfast/history/"
 
 // maxMoves bounds the moves of entries of one client at the same time. There is one move for a lock: a later
 // one must not be faster. A client that is busy makes none: the entries stay in the record, and the next move
@@ -49,7 +49,7 @@ func (c *Cell) Chronicle(rec, base *lockrec.Record, cause *lockrec.Cause) bool {
 // historyKey returns the key of the older part of the history of a lock with this key; empty if it would be
 // too long.
 func historyKey(lock string) string {
-	if key := historyDir + lock; len(key) <= store.MaxKey {
+	if key := HistoryDir + lock; len(key) <= store.MaxKey {
 		return key
 	}
 	return ""
@@ -79,18 +79,20 @@ func (c *Cell) History(ctx context.Context) ([]lockrec.HistoryEntry, error) {
 	return entries, err
 }
 
-// RemoveHistory removes the older part of the history of a lock with this key and record, which a sweep
-// removes. The record still has the history, so after an error a later sweep tries again.
-func (c *Space) RemoveHistory(ctx context.Context, lock string, rec *lockrec.Record) error {
-	key := historyKey(lock)
-	if key == "" || !lockrec.HasHistory(rec) {
-		return nil
-	}
-	_, v, err := c.Store.Get(ctx, key)
+// RemoveHistory removes the older part of the history of a lock that has no record. It reads the history before
+// the record: if a client takes the lock in between, its moves of entries change the history, and the delete
+// conflicts.
+func (c *Cell) RemoveHistory(ctx context.Context) error {
+	key := historyKey(c.Key)
+	_, v, err := c.Space.Store.Get(ctx, key)
+	var s *Seen
 	if err == nil {
-		err = c.Store.Delete(ctx, key, v)
+		s, err = c.Fetch(ctx)
 	}
-	if errors.Is(err, store.ErrNotFound) {
+	if err == nil && s.Rec == nil {
+		err = c.Space.Store.Delete(ctx, key, v)
+	}
+	if errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrConflict) {
 		return nil
 	}
 	return err
@@ -150,4 +152,4 @@ func (c *Space) FinishMoves(ctx context.Context) {
 }
 
 // isHistory reports whether a request is for the register of a history.
-func isHistory(op *store.Op) bool { return strings.HasPrefix(op.Key, historyDir) }
+func isHistory(op *store.Op) bool { return strings.HasPrefix(op.Key, HistoryDir) }

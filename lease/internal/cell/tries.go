@@ -258,7 +258,8 @@ func (t *Tries) Resolve(now *Seen, found store.ResolveResult) Finding {
 	switch {
 	case now.Version == t.Base:
 		f.Resolution = store.ResolutionPending
-	case lockrec.OnlyOthersWrote(now.Rec, t.Rec):
+	case lockrec.OnlyOthersWrote(now.Rec, t.Rec), t.Rec != nil && lockrec.IsRenewed(now.Rec) && lockrec.Wrote(t.Rec, now.Rec):
+		// In the second case, another program has copied the object onto itself, or changed its metadata.
 		f.Resolution, f.OtherWrite = store.ResolutionNotApplied, true
 	case f.Resolution == store.ResolutionSuperseded:
 		for _, s := range t.Sent {

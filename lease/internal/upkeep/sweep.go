@@ -23,6 +23,7 @@ type SweepOptions struct {
 // Sweep removes the records of locks and sessions that no client has used for a long time.
 func Sweep(ctx context.Context, c *holding.Client, o *SweepOptions) (int, error) {
 	found := map[string]*cell.Seen{}
+	kept := map[string]bool{} // locks that stay, and have a history
 	var highest uint64
 	var unreadable []error // errors of keys whose record could not be decoded: the others are swept
 	for name, err := range c.Space.Locks(ctx, o.Prefix) {
@@ -46,6 +47,9 @@ func Sweep(ctx context.Context, c *holding.Client, o *SweepOptions) (int, error)
 			unused, err = lockrec.Unused(s.Rec, c.Space.Clock.Wall(), o.OlderThan)
 		}
 		if !unused {
+			if err != nil || lockrec.HasHistory(s.Rec) {
+				kept[name] = true
+			}
 			o.tell(name, false, err)
 			continue
 		}
@@ -61,51 +65,57 @@ func Sweep(ctx context.Context, c *holding.Client, o *SweepOptions) (int, error)
 	for name, s := range found {
 		var err error
 		if key := c.Space.Set.KeyPrefix + "/" + name; !o.DryRun {
-			// Not if a client has used the lock since it was read.
-			if err = c.Space.RemoveHistory(ctx, key, s.Rec); err == nil {
-				err = c.Space.Store.Delete(ctx, key, s.Version)
-			}
+			err = c.Space.Store.Delete(ctx, key, s.Version) // not if a client has used the lock since it was read
 		}
 		if err == nil {
 			removed++
 		}
 		o.tell(name, err == nil, err)
-		if errors.Is(err, store.ErrCorrupt) { // the history; the record stays, so that a later sweep finds both
-			unreadable = append(unreadable, err)
-			continue
-		}
 		if err != nil && !errors.Is(err, store.ErrConflict) {
 			return removed, fmt.Errorf("lock %q: %w", name, err)
 		}
 	}
+	if !o.DryRun {
+		// Those of the removed locks, and those that an earlier sweep or a late move of entries has left.
+		unreadable = append(unreadable, collect(ctx, c, "histories", cell.HistoryDir+c.Space.Set.KeyPrefix, o.Prefix, func(name string) error {
+			of, err := c.Space.Lock(name)
+			if err != nil || kept[name] {
+				return err
+			}
+			return of.RemoveHistory(ctx)
+		}))
+	}
 	if o.Prefix == "" && !o.DryRun {
-		unreadable = append(unreadable, collectSessions(ctx, c, o.OlderThan))
+		// A lock that still names a removed session is then under an absent one, whose TTL every waiter waits for.
+		unreadable = append(unreadable, collect(ctx, c, "sessions", c.Space.Set.KeyPrefix+cell.SessionDir, "", func(id string) error {
+			return collectSession(ctx, c, id, o.OlderThan)
+		}))
 	}
 	return removed, errors.Join(unreadable...)
 }
 
-// collectSessions removes the records of sessions that have ended long ago. A lock that still names
-// one is then under an absent session, whose TTL every waiter waits for.
-func collectSessions(ctx context.Context, c *holding.Client, age time.Duration) error {
-	sessions, err := store.Prefix(c.Space.Store, c.Space.Set.KeyPrefix+cell.SessionDir)
+// collect calls remove for each key below a directory and a prefix there.
+func collect(ctx context.Context, c *holding.Client, what, dir, prefix string, remove func(key string) error) error {
+	all, err := store.Prefix(c.Space.Store, dir)
 	if err != nil {
 		return err
 	}
 	var unreadable []error
-	for id, err := range store.List(ctx, sessions, "") {
+	for key, err := range store.List(ctx, all, prefix) {
 		if err == nil {
-			err = collectSession(ctx, c, id, age)
+			err = remove(key)
 		}
 		switch {
 		case errors.Is(err, store.ErrCorrupt):
 			unreadable = append(unreadable, err)
 		case err != nil:
-			return fmt.Errorf("sessions: %w", err)
+			return fmt.Errorf("%s: %w", what, err)
 		}
 	}
 	return errors.Join(unreadable...)
 }
 
+// collectSession removes the record of a session that has ended long ago.
 func collectSession(ctx context.Context, c *holding.Client, id string, age time.Duration) error {
 	of, s, err := c.Peers.End(ctx, id, age)
 	if err != nil || s == nil {

@@ -8,12 +8,16 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
+	azblob "github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blob"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/container"
 
 	"github.com/holdfast-go/holdfast/azure/azblobbucket"
 	"github.com/holdfast-go/holdfast/azure/azblobstore"
+	"github.com/holdfast-go/holdfast/lease"
 	"github.com/holdfast-go/holdfast/object"
 	"github.com/holdfast-go/holdfast/object/objecttest"
 	"github.com/holdfast-go/holdfast/proof/integration/registers"
@@ -108,6 +112,54 @@ func TestRegisters(t *testing.T) {
 		}},
 		Loses: true, // Azurite writes its data to the disk only after a while
 	}.Run(t)
+}
+
+// TestTouchedBlob: another program changes the metadata or the headers of the blob of a lock. This changes the ETag of
+// the blob, and the holder keeps its lease.
+func TestTouchedBlob(t *testing.T) {
+	t.Parallel()
+	a := azurite(t)
+	name := a.NewContainer(t)
+	st := open(t, a, name, a.Address())
+	c, err := lease.New(st, &lease.Options{TTL: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	g, err := c.TryAcquire(t.Context(), "job", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	blob := client(t, name, a.Address()).NewBlobClient("lock/job.json")
+	for what, touch := range map[string]func() error{
+		"metadata": func() error {
+			_, err := blob.SetMetadata(t.Context(), map[string]*string{"seen": to.Ptr("now")}, nil)
+			return err
+		},
+		"headers": func() error {
+			_, err := blob.SetHTTPHeaders(t.Context(), azblob.HTTPHeaders{}, nil)
+			return err
+		},
+	} {
+		before, err := blob.GetProperties(t.Context(), nil)
+		if err == nil {
+			err = touch()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if after, err := blob.GetProperties(t.Context(), nil); err != nil || *after.ETag == *before.ETag {
+			t.Errorf("the %s did not change the ETag: %v", what, err)
+		}
+		if err := g.Renew(t.Context()); err != nil {
+			t.Fatalf("after a change of the %s: %v", what, err)
+		}
+	}
+	if err := g.Release(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if err := c.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
 }
 
 // smallPages asks for pages of 30 blobs. Without it, a page of a listing has 5,000.

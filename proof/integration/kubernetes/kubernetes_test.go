@@ -118,6 +118,9 @@ func TestKubernetesErrors(t *testing.T) {
 		{"a server that closes the connection", ns + "/app", k.Kubeconfig(t, k.Etcd.Address(), servers.KubeAdmin), store.ErrUnavailable, store.Unknown, "EOF"},
 	} {
 		st := open(t, c.place, c.config)
+		if err := st.Verify(t.Context()); !errors.Is(err, c.want) {
+			t.Errorf("%s: Verify: %v, want %v", c.name, err, c.want)
+		}
 		_, err := st.Put(t.Context(), servers.Unique("key"), "", make([]byte, store.MaxValue))
 		if c.want == nil {
 			if err != nil {
@@ -145,6 +148,29 @@ func allow(t *testing.T, k *servers.Kubernetes, ns, without string) {
 	role, binding, _ := strings.Cut(policy, "\n---\n")
 	create(t, k, "/apis/rbac.authorization.k8s.io/v1/namespaces/"+ns+"/roles", role)
 	create(t, k, "/apis/rbac.authorization.k8s.io/v1/namespaces/"+ns+"/rolebindings", binding)
+}
+
+// TestRecipes: the API server accepts the manifests in examples/recipes, and refuses an unknown field.
+func TestRecipes(t *testing.T) {
+	t.Parallel()
+	k := servers.NewKubernetes(t)
+	ns := newNamespace(t, k)
+	for file, path := range map[string]string{
+		"cronjob.yaml":    "/apis/batch/v1/namespaces/" + ns + "/cronjobs",
+		"deployment.yaml": "/apis/apps/v1/namespaces/" + ns + "/deployments",
+	} {
+		text, err := os.ReadFile("../../../examples/recipes/" + file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		manifest := strings.Replace(string(text), "namespace: jobs", "namespace: "+ns, 1)
+		path += "?dryRun=All&fieldManager=test&fieldValidation=Strict"
+		create(t, k, path, manifest)
+		wrong := strings.Replace(manifest, "serviceAccountName:", "serviceAccount1:", 1) // the control
+		if status := k.Ask(t, http.MethodPost, path, wrong); status != http.StatusBadRequest {
+			t.Errorf("%s with an unknown field: status %d, want %d", file, status, http.StatusBadRequest)
+		}
+	}
 }
 
 // TestKubernetesCommand: the command takes locks in Lease objects, and doctor reports the rights.

@@ -74,7 +74,7 @@ func cached(name string, make func(dir string) error) (string, error) {
 func goBinary(ctx context.Context, pkg, version, program string) (string, error) {
 	name := fmt.Sprintf("%s-%s-%s-%s", program, version, runtime.GOOS, runtime.GOARCH)
 	dir, err := cached(name, func(dir string) error {
-		cmd := goCommand(ctx, dir, "install", "-trimpath", "-ldflags=-s -w", pkg+"@"+version)
+		cmd := goCommand(ctx, dir, "install", "-ldflags=-s -w", pkg+"@"+version)
 		return runWithProgress(cmd, "building "+program+" "+version+" (once; it takes some minutes)")
 	})
 	return filepath.Join(dir, program), err

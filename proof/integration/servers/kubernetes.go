@@ -165,7 +165,7 @@ func kubeAPIServer(ctx context.Context) (string, error) {
 		if out, err := goCommand(ctx, dir, "mod", "tidy").CombinedOutput(); err != nil {
 			return fmt.Errorf("%w: %s", err, tail(out))
 		}
-		return runWithProgress(goCommand(ctx, dir, "build", "-trimpath", "-ldflags=-s -w", "-o", "kube-apiserver", kubePackage+"/cmd/kube-apiserver"),
+		return runWithProgress(goCommand(ctx, dir, "build", "-ldflags=-s -w", "-o", "kube-apiserver", kubePackage+"/cmd/kube-apiserver"),
 			"building kube-apiserver "+kubeVersion+" (once; it takes some minutes)")
 	})
 	return filepath.Join(dir, "kube-apiserver"), err

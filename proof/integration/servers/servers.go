@@ -137,7 +137,8 @@ func Prepare(ctx context.Context) error {
 	_, errN := goBinary(ctx, natsPackage, natsVersion, "nats-server")
 	_, errK := kubeAPIServer(ctx)
 	_, errB := browserDir(ctx)
-	return errors.Join(errV, errM, errG, errD, errA, errN, errK, errB)
+	_, errP := goBinary(ctx, pebblePackage, pebbleVersion, "pebble")
+	return errors.Join(errV, errM, errG, errD, errA, errN, errK, errB, errP)
 }
 
 // shared is a server that is started once.

@@ -1,4 +1,5 @@
-package checkpointtest
+// Package positiontest has what the suite of checkpoints and the tests of package checkpoint share.
+package positiontest
 
 import (
 	"context"
@@ -12,11 +13,11 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// at is a position without event or data.
-func at(sequence uint64) checkpoint.Position { return checkpoint.Position{Sequence: sequence} }
+// At is a position without event or data.
+func At(sequence uint64) checkpoint.Position { return checkpoint.Position{Sequence: sequence} }
 
-// advance advances and demands a status.
-func advance(t testing.TB, k checkpoint.Store, key string, p checkpoint.Position, opts *checkpoint.AdvanceOptions, want checkpoint.Status) checkpoint.Checkpoint {
+// Advance advances and demands a status.
+func Advance(t testing.TB, k checkpoint.Store, key string, p checkpoint.Position, opts *checkpoint.AdvanceOptions, want checkpoint.Status) checkpoint.Checkpoint {
 	t.Helper()
 	r, err := k.Advance(t.Context(), key, p, opts)
 	if want := want.Err(); !errors.Is(err, want) {
@@ -28,8 +29,8 @@ func advance(t testing.TB, k checkpoint.Store, key string, p checkpoint.Position
 	return r.Current
 }
 
-// expectAt demands that the checkpoint is saved at a sequence.
-func expectAt(t testing.TB, k checkpoint.Store, key string, want uint64) checkpoint.Checkpoint {
+// ExpectAt demands that the checkpoint is saved at a sequence.
+func ExpectAt(t testing.TB, k checkpoint.Store, key string, want uint64) checkpoint.Checkpoint {
 	t.Helper()
 	c, err := k.Get(t.Context(), key, nil)
 	if err != nil {
@@ -41,8 +42,8 @@ func expectAt(t testing.TB, k checkpoint.Store, key string, want uint64) checkpo
 	return c
 }
 
-// refused demands an error that proves that nothing was written.
-func refused(t testing.TB, err, want error) {
+// Refused demands an error that proves that nothing was written.
+func Refused(t testing.TB, err, want error) {
 	t.Helper()
 	if !errors.Is(err, want) {
 		t.Fatalf("got error %v, want one that matches %v", err, want)
@@ -52,12 +53,12 @@ func refused(t testing.TB, err, want error) {
 	}
 }
 
-// numbers is a source of the events 1 to n. Then it ends, or yields nothing more.
-func numbers(n uint64, ends bool) checkpoint.Source[string] {
+// Numbers is a source of the events 1 to n. Then it ends, or yields nothing more.
+func Numbers(n uint64, ends bool) checkpoint.Source[string] {
 	return func(ctx context.Context, from checkpoint.Checkpoint) iter.Seq2[checkpoint.Event[string], error] {
 		return func(yield func(checkpoint.Event[string], error) bool) {
 			for i := from.Sequence + 1; i <= n; i++ {
-				e := checkpoint.Event[string]{Position: at(i), Value: fmt.Sprint("event ", i)}
+				e := checkpoint.Event[string]{Position: At(i), Value: fmt.Sprint("event ", i)}
 				if !yield(e, nil) {
 					return
 				}
@@ -69,20 +70,21 @@ func numbers(n uint64, ends bool) checkpoint.Source[string] {
 	}
 }
 
-// tally counts what was handled.
-type tally struct {
+// Tally counts what was handled.
+type Tally struct {
 	mu    sync.Mutex
-	count map[uint64]int
-	order []uint64
+	Count map[uint64]int
+	Order []uint64
 }
 
-func (c *tally) handle(_ context.Context, e checkpoint.Event[string]) error {
+// Handle counts an event.
+func (c *Tally) Handle(_ context.Context, e checkpoint.Event[string]) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.count == nil {
-		c.count = map[uint64]int{}
+	if c.Count == nil {
+		c.Count = map[uint64]int{}
 	}
-	c.count[e.Sequence]++
-	c.order = append(c.order, e.Sequence)
+	c.Count[e.Sequence]++
+	c.Order = append(c.Order, e.Sequence)
 	return nil
 }
