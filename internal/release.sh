@@ -19,7 +19,8 @@
 #   cmd/v0.1.0      github.com/holdfast-go/holdfast/cmd      requires all others
 #
 # For another version than the last, first raise the require lines in the files go.mod of the
-# workspace and the replace lines in go.work, run "make tidy" and "make test", and commit that.
+# workspace, the replace lines in go.work, and the version in action/action.yml, run "make tidy" and
+# "make test", and commit that.
 # No released module may have a replace line: with one "go install" refuses the module. Push the
 # tags together (git push --atomic): the module proxy asks for all of them at the first
 #
