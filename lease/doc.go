@@ -155,8 +155,10 @@
 //   - Unknown outcome. The client reads the register back. If it finds its own grant id, the
 //     write was applied. The nonce in the record shows which attempt was applied, and the lease
 //     begins at the time when the client sent this attempt. If it finds the version before the
-//     write, it sends the same write again. If it finds anything else, the lease is lost. If it
-//     cannot read the register, the outcome stays unknown until the deadline.
+//     write, it sends the same write again. If it finds the record before the write under another
+//     version, another program has rewritten the object and not the record: the holder writes over
+//     that version. If it finds anything else, the lease is lost. If it cannot read the register,
+//     the outcome stays unknown until the deadline.
 //   - A cancelled Acquire. If the outcome of its write is unknown, the client tries to write a
 //     free record over the same version before Acquire returns. If this succeeds, the earlier
 //     write cannot be applied later.

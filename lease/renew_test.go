@@ -164,3 +164,27 @@ func TestNoGuardsOfALostGrant(t *testing.T) {
 		mustRelease(t, again)
 	})
 }
+
+// TestTouchedRecord: another program writes the same record again, for example because it copies all objects of a bucket
+// onto themselves. The holder renews and releases its lease, also if the first reply is lost.
+func TestTouchedRecord(t *testing.T) {
+	for _, f := range []fault{pass, drop, lose} {
+		bubble(t, func(t *testing.T, st store.Store) {
+			w := newWire(st)
+			g := mustTry(t, client(t, w, nil), "job")
+			touch := func() {
+				value, v, err := st.Get(t.Context(), "lock/job")
+				must(t, err)
+				must(t, errOf(st.Put(t.Context(), "lock/job", v, value)))
+			}
+			for range 3 {
+				touch()
+				w.set(nth(1, f))
+				must(t, g.Renew(t.Context()))
+			}
+			touch()
+			mustRelease(t, g)
+			wantState(t, client(t, st, nil), "job", lease.Free)
+		})
+	}
+}
