@@ -22,3 +22,22 @@ cache() {
   mkdir -p "$dir"
   echo "$dir"
 }
+
+# fetched NAME prints a directory with what the files in internal/NAME list, each in its version and with its
+# hash: python/ with the packages of requirements.txt, and node_modules/ with those of package-lock.json. It
+# fetches them once.
+fetched() {
+  local from=internal/$1 python dir new
+  python=$(python3 -c 'import sys; print("%d.%d" % sys.version_info[:2])')
+  dir=$(cache "$1")/$(cat "$from"/{requirements.txt,package-lock.json} | sha256sum | cut -c-16)-$python
+  if [ ! -d "$dir" ]; then
+    echo "== fetching what $from lists (once)" >&2
+    new=$(mktemp -d "$dir.XXXXXX")
+    python3 -m pip install --quiet --disable-pip-version-check --no-input --only-binary :all: \
+      --root-user-action ignore --no-deps --require-hashes -r "$from/requirements.txt" --target "$new/python" >&2 &&
+      cp "$from"/package*.json "$new" &&
+      npm ci --prefix "$new" --ignore-scripts --no-audit --no-fund --silent >&2 || { rm -rf "$new"; return 1; }
+    mv -T "$new" "$dir" 2>/dev/null || rm -rf "$new" # another process was faster
+  fi
+  echo "$dir"
+}

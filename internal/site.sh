@@ -17,18 +17,7 @@ cd "$(dirname "$0")/.."
 dir=${1:-site}
 . internal/modules.sh
 
-python=$(python3 -c 'import sys; print("%d.%d" % sys.version_info[:2])')
-tools=$(cache site)/$(cat internal/site/{requirements.txt,package-lock.json} | sha256sum | cut -c-16)-$python
-if [ ! -d "$tools" ]; then
-  echo "== fetching MkDocs and Mermaid (once; 220 MB)" >&2
-  new=$(mktemp -d "$tools.XXXXXX")
-  trap 'rm -rf "$new"' EXIT
-  python3 -m pip install --quiet --disable-pip-version-check --no-input --only-binary :all: \
-    --root-user-action ignore --no-deps --require-hashes -r internal/site/requirements.txt --target "$new/python" >&2
-  cp internal/site/package*.json "$new"
-  npm ci --prefix "$new" --ignore-scripts --no-audit --no-fund --silent >&2
-  mv -T "$new" "$tools" 2>/dev/null || [ -d "$tools" ] # another process was faster
-fi
+tools=$(fetched site)
 if [ "$dir" = --tools ]; then
   echo "$tools"
   exit

@@ -8,13 +8,13 @@ cd "$(dirname "$0")/.."
 # Programs of the system that tests need: file systems to cut the power of, a tracer to make
 # system calls fail, Java for DynamoDB Local, setlock to compare with, shells that read
 # completions, the program that checks a unit of systemd, the servers MariaDB, Redis, etcd and
-# Prometheus, the browser Chromium, and pip for the generator of the site.
+# Prometheus, the browser Chromium, what makes and installs packages, and pip for the generator of the site.
 declare -A package=(
   [strace]=strace [mkfs.ext4]=e2fsprogs [mkfs.xfs]=xfsprogs [losetup]=mount
   [java]=default-jre-headless [npm]=npm [node]=nodejs [setlock]=daemontools [zsh]=zsh [fish]=fish
   [systemd-analyze]=systemd [etcd]=etcd-server [etcdctl]=etcd-client [mariadbd]=mariadb-server
   [redis-server]=redis-server [redis-cli]=redis-tools [promtool]=prometheus [prometheus]=prometheus
-  [chromium]=chromium
+  [chromium]=chromium [apt-ftparchive]=apt-utils [rpm]=rpm [gpg]=gpg [ruby]=ruby [curl]=curl
 )
 missing=()
 # PostgreSQL's own programs lie where no PATH finds them.
@@ -106,7 +106,7 @@ started='TestScript|TestStatuses|TestMessagesOfServers|TestTwoKindsOnOnePrefix|T
 started+='|TestRowsOfOtherPrograms|TestTextOfOthersIsPrintedEscaped|TestListingsWithDamage|TestOneFaultIsOneStory|TestDocumentedLines'
 started+='|TestDoctorShowsItsSteps|TestMeasurementsLeaveNothing|TestTwoUsersAndRoot|TestCompletionsOfNames|TestCopyStoreOfBuckets|TestGC'
 started+='|TestQuickstart|TestS3|TestReservations|TestOtherKindOfStoreOnS3|TestOtherKindBehindManyObjects|TestObjectsAmongLocks|TestNoRuleWhereVersionsAreTheState|TestDynamoDB'
-started+='|TestHandOver|TestNoLibraries|TestStartUpSystemCalls|TestSlowStartOfTheCommand|TestStartUpPackages'
+started+='|TestPackages|TestHandOver|TestNoLibraries|TestStartUpSystemCalls|TestSlowStartOfTheCommand|TestStartUpPackages'
 # with TESTS prints the packages with these tests, but for the models, the plain ones, and the adapters.
 with() {
   grep -rlE --include='*_test.go' "^func ($1)\(" . | xargs -n 1 dirname | grep -vE '^(\.|\./internal/(lockrec|mutanttest)|\./adapters/.*|\./proof/.*model)$' | sort -u
@@ -164,8 +164,9 @@ await "$servers" || cat "$work/servers"
 on_servers=(go test "${race[@]}" -vet=off -timeout 25m)
 # Stores and adapters with packages of their own mostly wait, for leases to expire and for servers to start again. They
 # get the processor time that the others leave.
-mapfile -t waiting < <(go list ./adapters/... ./proof/integration/{azure,dashboard,gcs,redis,etcd,nats,kubernetes,leaselocks,certstore,leaderlock,migrations,tofu})
-mapfile -t integration < <(go list ./proof/integration/... | grep -vE '/hostile$' | grep -vxF "$(printf '%s\n' "${waiting[@]}")")
+mapfile -t adapters < <(printf '%s\n' "${released[@]}" | grep '^\./adapters/')
+mapfile -t waiting < <(go list "${adapters[@]}" ./proof/integration/{azure,dashboard,gcs,redis,etcd,nats,kubernetes,leaselocks,certstore,leaderlock,migrations,tofu})
+mapfile -t integration < <(go list ./proof/integration/... | grep -vE '/(hostile|packages)$' | grep -vxF "$(printf '%s\n' "${waiting[@]}")")
 beside "$work/stores" "${on_servers[@]}" -p 3 "$@" "${waiting[@]}"
 stores=$!
 echo "== go test against real servers"

@@ -97,18 +97,6 @@ func TestNamesWhatIsInIt(t *testing.T) {
 	}
 }
 
-// TestReleaseHasThePolicies: the archives and the Debian packages have the files that an
-// administrator pastes, at the place to which the documents link.
-func TestReleaseHasThePolicies(t *testing.T) {
-	script, err := os.ReadFile("../release.sh")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !regexp.MustCompile(`(?m)^texts=\(.*\bdocs policies\b.*\)$`).Match(script) || strings.Count(string(script), `cp -r `) != 2 || strings.Count(string(script), `"${texts[@]}"`) != 2 {
-		t.Error("internal/release.sh copies the policies into no archive, or into no Debian package")
-	}
-}
-
 // TestReleaseNamesItsGo: the Go that builds a release is part of its commit.
 func TestReleaseNamesItsGo(t *testing.T) {
 	script, err := os.ReadFile("../release.sh")

@@ -141,7 +141,7 @@ func TestScript(t *testing.T) {
 
 // runScripts runs the scripts with these names.
 func runScripts(t *testing.T, with func(name string) bool) {
-	examples, err := filepath.Abs("../../../examples")
+	repository, err := filepath.Abs("../../..")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -161,7 +161,8 @@ func runScripts(t *testing.T, with func(name string) bool) {
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("HOLDFAST_STORE", "file:"+filepath.Join(env.WorkDir, "store"))
 			env.Setenv("HOME", filepath.Join(env.WorkDir, "home"))
-			env.Setenv("EXAMPLES", examples)
+			env.Setenv("EXAMPLES", filepath.Join(repository, "examples"))
+			env.Setenv("CLIENTS", filepath.Join(repository, "clients"))
 			env.Setenv(raceOptions, os.Getenv(raceOptions))
 			return nil
 		},

@@ -1,4 +1,4 @@
-// The tests of holdfast.mjs: node --test holdfast.test.mjs, with holdfast in the PATH.
+// The tests of holdfast.mjs: node --test, with holdfast in PATH.
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
@@ -8,7 +8,7 @@ import { test } from "node:test";
 import { setTimeout as pause } from "node:timers/promises";
 import { promisify } from "node:util";
 
-import { Busy, Client, HoldfastError, Lost } from "./holdfast.mjs";
+import { Busy, Client, ClientEnded, CommandNotFound, HoldfastError, InvalidRequest, lock, Lost, Unreachable, use } from "./holdfast.mjs";
 
 const run = promisify(execFile);
 
@@ -131,17 +131,43 @@ under("the work's result and its error are those of use", async (t) => {
 
 under("bad names are errors, and end nothing", async (t) => {
   const client = await t.open();
-  await assert.rejects(client.acquire("../job"), HoldfastError);
+  for (const name of ["../job", "", "a//b", "\ud800", "a\0b", "x".repeat(5000)]) {
+    await assert.rejects(client.acquire(name), (error) => error instanceof InvalidRequest && /name|string/.test(error.message));
+  }
   await (await client.acquire("job")).release();
 });
 
 under("no helper", async (t) => {
-  await assert.rejects(t.open({ program: "no-such-program" }), /ENOENT/);
-  await assert.rejects(t.open({ options: ["--no-such-flag"] }), /exit status 64/);
+  const missing = (error) => error instanceof CommandNotFound && /no-such-program.*ENOENT/.test(error.message);
+  await assert.rejects(t.open({ command: "no-such-program" }), missing);
+  const wrong = (error) => error instanceof InvalidRequest && /no-such-flag/.test(error.message);
+  await assert.rejects(t.open({ options: ["--no-such-flag"] }), wrong);
+  const other = join(process.env.HOME, "other");
+  for (const script of ["echo 'usage: other'", "echo '{}'; exit", "exit 3", "echo 'usage'; exec sleep 600", "echo '[]'; exec sleep 600"]) {
+    await writeFile(other, `#!/bin/sh\n${script}\n`, { mode: 0o755 });
+    await assert.rejects(t.open({ command: other }), /other hold does not start/);
+  }
 });
 
+under("a store that is away", async () => {
+  await assert.rejects(Client.open({ store: "redis://127.0.0.1:1", ttl: "2s" }), (error) => {
+    return error instanceof Unreachable && /127\.0\.0\.1:1/.test(error.message);
+  });
+});
+
+under("lock and use", async (t) => {
+  const guard = await lock("job", { store: t.store, holder: "ada" });
+  assert.equal((await t.show("job")).holder, "ada");
+  await assert.rejects(lock("job", { store: t.store, wait: 0 }), Busy);
+  await assert.rejects(use("job", () => assert.fail("two holders"), { store: t.store, wait: 0 }), Busy);
+  await guard[dispose]();
+  assert.equal(await use("job", (guard) => guard.token, { store: t.store }), guard.token + 1);
+  assert.equal((await t.show("job")).state, "free");
+});
+
+const dispose = Symbol.asyncDispose ?? Symbol.for("Symbol.asyncDispose");
+
 under("dispose and close give back", async (t) => {
-  const dispose = Symbol.asyncDispose ?? Symbol.for("Symbol.asyncDispose");
   const client = await t.open();
   const lock = await client.acquire("a");
   await lock[dispose]();
@@ -149,7 +175,7 @@ under("dispose and close give back", async (t) => {
   await client.acquire("b");
   await client[dispose]();
   assert.equal((await t.show("b")).state, "free");
-  await assert.rejects(client.acquire("c"), HoldfastError);
+  await assert.rejects(client.acquire("c"), ClientEnded);
 });
 
 // loses checks that work under a lock is stopped when the cause has taken the lock away.
@@ -182,14 +208,14 @@ under("the loss of one lock stops its work", async (t) => {
 
 under("the end of the helper stops the work", async (t) => {
   const client = await t.open();
-  await loses(client, () => client.helper.kill("SIGKILL"), /the helper has ended/);
-  await assert.rejects(client.acquire("job"), HoldfastError);
+  await loses(client, () => client.helper.kill("SIGKILL"), /has ended/);
+  await assert.rejects(client.acquire("job"), ClientEnded);
 });
 
 under("a stop of the helper stops the work", async (t) => {
   const client = await t.open();
   const late = await client.acquire("late");
-  await loses(client, () => client.helper.kill("SIGTERM"), /unasked/); // it gives all locks back
+  await loses(client, () => client.helper.kill("SIGTERM"), /without a request/); // it gives all locks back
   while (!late.signal.aborted) await pause(10);
   await assert.rejects(late.release(), Lost);
   await (await t.open()).use("job", () => {}, { wait: 20_000 });
@@ -210,12 +236,12 @@ under("what ends the output stops the work", async (t) => {
   const lasts = ['{"event":"closed"}\n', '{"event":"released","id":"1","token":7}\n', "no JSON\n", '{"event":"rel'];
   for (const last of lasts) {
     // It does not end by itself where the line is whole: the line alone is the end.
-    const program = join(process.env.HOME, "helper");
+    const command = join(process.env.HOME, "helper");
     const lines = ['{"event":"ready","ttl_ms":30000}', '{"event":"held","id":"1","token":7,"deadline":"2999-01-01T00:00:00Z"}'];
     const end = last.endsWith("\n") ? "cat >/dev/null" : "exit";
     const text = ["#!/bin/sh", `echo '${lines[0]}'`, "read line", `echo '${lines[1]}'`, "sleep 0.1", `printf '%s' '${last}'`, end, ""];
-    await writeFile(program, text.join("\n"), { mode: 0o755 });
-    await loses(await t.open({ program }), () => {}, /unasked|has ended/);
+    await writeFile(command, text.join("\n"), { mode: 0o755 });
+    await loses(await t.open({ command }), () => {}, /without a request|has ended/);
   }
 });
 

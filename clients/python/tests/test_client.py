@@ -1,4 +1,4 @@
-"""The tests of holdfast.py: python3 holdfast_test.py, with holdfast in the PATH."""
+"""python3 -m unittest discover tests, with holdfast in PATH and src in PYTHONPATH or the package installed."""
 import contextlib
 import json
 import os
@@ -81,8 +81,10 @@ class ClientTest(unittest.TestCase):
 
     def test_bad_names_are_errors(self):
         client = self.client()
-        with self.assertRaises(holdfast.Error):
-            client.acquire("../job")
+        for name in ("../job", "", "a//b", "\ud800", "a\0b", "x" * 5000):
+            with self.assertRaises(holdfast.InvalidRequest) as error:
+                client.acquire(name)
+            self.assertIn("lock" if name == "\ud800" else "name", str(error.exception))
         with client.acquire("job"):  # and end nothing
             pass
 
@@ -141,10 +143,21 @@ class ClientTest(unittest.TestCase):
             client.acquire("pool", slots=0)
 
     def test_no_helper(self):
-        with self.assertRaises(FileNotFoundError):
-            self.client(program="no-such-program")
-        with self.assertRaisesRegex(holdfast.Error, "exit status 64"):
+        with self.assertRaisesRegex(holdfast.CommandNotFound, "no-such-program"):
+            self.client(command="no-such-program")
+        with self.assertRaisesRegex(holdfast.InvalidRequest, "no-such-flag"):
             self.client(options=["--no-such-flag"])
+        for script in ("echo 'usage: other'", "echo '{}' | tr -d '\\n'", "exit 3", "echo '[]'; exec sleep 600", "echo usage; exec sleep 600"):
+            path = os.path.join(os.environ["HOME"], "other")
+            with open(path, "w") as f:
+                f.write("#!/bin/sh\n" + script + "\n")
+            os.chmod(path, 0o755)
+            with self.assertRaisesRegex(holdfast.Error, "other hold does not start"):
+                self.client(command=path)
+
+    def test_a_store_that_is_away(self):
+        with self.assertRaisesRegex(holdfast.Unreachable, "127.0.0.1:1"):
+            holdfast.Client(store="redis://127.0.0.1:1", ttl="2s")
 
     def test_close_gives_all_back(self):
         with self.client() as client:
@@ -153,6 +166,29 @@ class ClientTest(unittest.TestCase):
         with self.assertRaises(holdfast.Error):
             client.acquire("job")
         lock.release()  # or raises Lost; not twice
+
+    def test_lock(self):
+        with holdfast.lock("job", store=self.store, holder="ada") as guard:
+            self.assertEqual(self.show("job")["holder"], "ada")
+            with self.assertRaises(holdfast.Busy):
+                with holdfast.lock("job", store=self.store, wait=0):
+                    self.fail("two holders")
+            self.assertFalse(guard.ended.is_set())
+        self.assertTrue(guard.ended.is_set())
+        self.assertIsNone(guard.lost)
+        self.assertEqual(self.show("job")["state"], "free")
+        with self.assertRaises(TypeError):
+            with holdfast.lock("job", store=self.store, timeout=3):  # type: ignore
+                pass
+
+    def test_a_lost_lock_has_a_reason(self):
+        with self.assertRaisesRegex(holdfast.Lost, "broken"):
+            with holdfast.lock("job", store=self.store, on_stuck=self.stuck.set) as guard:
+                threading.Timer(0.1, self.take_away, [guard]).start()
+                time.sleep(60)
+        self.assertRegex(guard.lost, "lock job is lost: .*broken")
+        self.assertTrue(guard.ended.is_set())
+        self.assertFalse(self.stuck.is_set())
 
     def test_interrupted_wait_leaves_nothing(self):
         client, other = self.client(), self.client()
@@ -193,14 +229,14 @@ class ClientTest(unittest.TestCase):
     def test_loss_of_the_helper_raises(self):
         client = self.client()
         lock = client.acquire("job")
-        self.raises(lock, client._helper.kill, "the helper has ended")
-        with self.assertRaises(holdfast.Error):
+        self.raises(lock, client._process.kill, "has ended")
+        with self.assertRaises(holdfast.ClientEnded):
             client.acquire("job")
 
     def test_a_stop_of_the_helper_raises(self):
         client = self.client()
         lock, late = client.acquire("job"), client.acquire("late")
-        self.raises(lock, client._helper.terminate, "")  # it gives all locks back
+        self.raises(lock, client._process.terminate, "")  # it gives all locks back
         with self.assertRaises(holdfast.Lost):
             while True:
                 time.sleep(0.01)
@@ -212,7 +248,7 @@ class ClientTest(unittest.TestCase):
         for _ in range(5):
             client = self.client()
             lock = client.acquire("job")
-            client._helper.terminate()
+            client._process.terminate()
             with contextlib.suppress(holdfast.Lost):
                 lock.release()
             with self.assertRaises(holdfast.Lost):
@@ -222,9 +258,9 @@ class ClientTest(unittest.TestCase):
     def test_what_ends_the_output_raises(self):
         for last in ('{"event":"closed"}\n', '{"event":"released","id":"1","token":7}\n', "no JSON\n"):
             # It does not end by itself: the line alone is the end.
-            lock = self.client(program=self.helper(last + "%s")).acquire("job")
-            self.raises(lock, None, "unasked|has ended")
-        lock = self.client(program=self.helper('{"event":"rel')).acquire("job")
+            lock = self.client(command=self.helper(last + "%s")).acquire("job")
+            self.raises(lock, None, "without a request|has ended")
+        lock = self.client(command=self.helper('{"event":"rel')).acquire("job")
         self.raises(lock, None, "has ended")
 
     def helper(self, last):
@@ -242,14 +278,14 @@ class ClientTest(unittest.TestCase):
     def test_silence_of_the_helper_raises(self):
         client = self.client(ttl="3s")
         lock = client.acquire("job")
-        self.raises(lock, lambda: client._helper.send_signal(signal.SIGSTOP), "has not renewed")
+        self.raises(lock, lambda: client._process.send_signal(signal.SIGSTOP), "has not renewed")
 
     def test_a_loop_that_waits_in_nothing_is_stopped(self):
         client = self.client()
 
         def work(raised):
             with contextlib.suppress(holdfast.Lost), client.acquire("job"):
-                client._helper.kill()
+                client._process.kill()
                 while True:
                     pass
             raised.set()
@@ -261,7 +297,7 @@ class ClientTest(unittest.TestCase):
     def test_work_that_does_not_stop_ends_the_program(self):
         client = self.client(stop_within=0.1)
         lock = client.acquire("job")
-        client._helper.kill()
+        client._process.kill()
         try:
             time.sleep(60)
         except holdfast.Lost:
@@ -291,8 +327,7 @@ class ClientTest(unittest.TestCase):
 
     def test_end_of_the_program_is_the_end_of_its_locks(self):
         text = f"import holdfast, os; holdfast.Client(store={self.store!r}).acquire('job'); os.kill(os.getpid(), 9)"
-        here = os.path.dirname(os.path.abspath(__file__))
-        self.assertEqual(subprocess.run([sys.executable, "-c", text], cwd=here).returncode, -9)
+        self.assertEqual(subprocess.run([sys.executable, "-c", text]).returncode, -9)
         with self.client().acquire("job", wait=20):
             pass
 

@@ -1,35 +1,29 @@
-// Locks of Holdfast for Node, in one file without dependencies.
+// Locks on the storage that you already have: a directory, a bucket, a database.
 //
-//     import { Client } from "./holdfast.mjs";
+//     import { lock } from "holdfast";
 //
-//     const client = await Client.open();
-//     await client.use("jobs/nightly", async (lock) => {
-//       await work(lock.token, { signal: lock.signal });
-//     });
-//     await client.close();
+//     await using guard = await lock("jobs/nightly");
+//     await work(guard.token, { signal: guard.signal });
 //
-// A client starts one `holdfast hold --commands`, which holds any number of locks, and renews
-// them all. They are given back by close, and at the end of the program however that happens.
-// The environment and holdfast.conf say where the locks lie, unless `store` does. Where the
-// language has it, `await using lock = await client.acquire(name)` releases at the end of a
-// block.
+// lock starts the command `holdfast hold` and takes one lock. A Client holds any number of locks with
+// one command, which renews them all. If you name no `store`, the environment and holdfast.conf name
+// it, as for every command. The end of the block releases the lock. The end of the program does so too,
+// however it ends. holdfast.d.mts describes each function.
 //
-// When a lock is lost, or the helper has given it back unasked (a service manager has stopped it,
-// say), has ended or falls silent, lock.signal is aborted with a Lost as its reason: hand the
-// signal to all that the work waits for. use is then rejected with
-// that. If the work has not ended by the end of the lock's grace, the program ends with status
-// 76: another may have the lock then. Work that never waits cannot be stopped that way: let it
-// call lock.check() now and then.
-//
-// node holdfast.mjs NAME [OPTION...] is an example: STEPS is how many steps its work has, PAUSE
-// the seconds that each takes.
+// When a lock is lost, or the command has released it without a request (a service manager has stopped
+// it, for example), has ended or falls silent, guard.signal is aborted with a Lost as its reason: hand
+// the signal to all that the work waits for. use is then rejected with that. If the work has not ended
+// by the end of the grace, the program ends with status 76: another client can have the lock then. Work
+// that never waits cannot be stopped that way: let it call guard.check() now and then.
 import { spawn } from "node:child_process";
 import { once } from "node:events";
+import { createRequire } from "node:module";
+import { dirname, join } from "node:path";
 import { createInterface } from "node:readline";
-import { setTimeout as pause } from "node:timers/promises";
-import { pathToFileURL } from "node:url";
 
-// HoldfastError is what the helper could not do: kind is one of the kinds of docs/json.md.
+const asyncDispose = Symbol.asyncDispose ?? Symbol.for("Symbol.asyncDispose");
+
+// HoldfastError is what the command could not do, in its words. kind is one of the kinds of docs/json.md.
 export class HoldfastError extends Error {
   constructor(message, line = {}) {
     super(message);
@@ -37,6 +31,18 @@ export class HoldfastError extends Error {
     this.kind = line.kind;
   }
 }
+
+// CommandNotFound: the command holdfast is missing, or cannot be executed.
+export class CommandNotFound extends HoldfastError {}
+
+// InvalidRequest: an argument is wrong, for example the name of a lock or an option.
+export class InvalidRequest extends HoldfastError {}
+
+// Unreachable: the store did not answer.
+export class Unreachable extends HoldfastError {}
+
+// ClientEnded: the client was closed, or its command has ended. Make a new client.
+export class ClientEnded extends HoldfastError {}
 
 // Busy: another holder has the lock.
 export class Busy extends HoldfastError {
@@ -47,19 +53,30 @@ export class Busy extends HoldfastError {
   }
 }
 
-// Lost: the lock is over although it was not released, and another may have it.
+// Lost: the lock is over although it was not released, and another client can have it.
 export class Lost extends HoldfastError {}
+
+// findCommand returns the path of the command that npm installed for this system, or else "holdfast".
+export function findCommand() {
+  try {
+    const found = createRequire(import.meta.url).resolve(`@holdfast-go/${process.platform}-${process.arch}/package.json`);
+    return join(dirname(found), "bin", process.platform === "win32" ? "holdfast.exe" : "holdfast");
+  } catch {
+    return "holdfast"; // from PATH
+  }
+}
 
 function stop() {
   console.error("the lock is lost, and the work goes on: stopping");
   process.exit(76);
 }
 
-// Lock is a lock that is held, from Client.acquire.
-export class Lock {
+// Guard is a lock that is held, from lock or Client.acquire.
+export class Guard {
   #client;
   #aborter = new AbortController();
   #leaving; // what release waits for
+  _close; // closes the client that lock has made for this lock
 
   constructor(client, id, name) {
     this.#client = client;
@@ -99,9 +116,13 @@ export class Lock {
     if (answer.event !== done) throw errorOf(answer);
   }
 
-  // release gives the lock back. It throws Lost if the lock was lost before.
+  // release releases the lock. It throws Lost if the lock was lost before.
   async release() {
-    if (!this.over) await (this.#leaving ??= this.#leave());
+    try {
+      if (!this.over) await (this.#leaving ??= this.#leave());
+    } finally {
+      await this._close?.();
+    }
   }
 
   async #leave() {
@@ -114,7 +135,7 @@ export class Lock {
     }
   }
 
-  async [Symbol.asyncDispose ?? Symbol.for("Symbol.asyncDispose")]() {
+  async [asyncDispose]() {
     await this.release();
   }
 
@@ -123,52 +144,59 @@ export class Lock {
   }
 }
 
-// Client holds locks through one helper.
+// Client holds locks through one command, `holdfast hold`.
 export class Client {
   #locks = new Map();
   #ids = 0;
   #ended; // why there are no locks any more
   #closing = false;
+  #failure; // the last error that the command printed
   #deadline = { steady: 0, wall: 0 };
 
-  // open starts the helper. store, ttl and holder are those of the command's options, and
-  // options are further ones. stopWithin is how many milliseconds the work has to stop in after
-  // a loss where the lock leaves no grace: its helper was killed, say, or the lock was broken
-  // with --now. Then onStuck is called, which ends the program.
+  // open starts the command. stopWithin is how many milliseconds the work has to stop in after a loss
+  // without a grace: the command was killed, for example, or the lock was broken with --now. Then onStuck
+  // is called, which by default ends the program.
   static async open(settings = {}) {
     const client = new Client();
     await client.#open(settings);
     return client;
   }
 
-  async #open({ store, ttl, holder, options = [], program = "holdfast", stopWithin = 1000, onStuck = stop }) {
+  async #open({ store, ttl, holder, options = [], command = findCommand(), stopWithin = 1000, onStuck = stop }) {
     Object.assign(this, { stopWithin, onStuck });
-    const args = ["hold", "--commands", ...options];
+    const args = ["hold", "--commands", "--json", ...options];
     for (const [name, value] of Object.entries({ store, ttl, holder })) {
       if (value !== undefined) args.push(`--${name}=${value}`);
     }
-    // A signal from the terminal is for this program, which ends the helper when it is ready
-    // to: so that gets a process group of its own.
-    this.helper = spawn(program, args, { stdio: ["pipe", "pipe", "inherit"], detached: true, windowsHide: true });
+    // A signal from the terminal is for this program, which ends the command when it is ready to. So
+    // the command gets a process group of its own.
+    this.helper = spawn(command, args, { detached: true, windowsHide: true });
     this.helper.stdin.on("error", () => {}); // it has ended: the end of its output tells
+    createInterface({ input: this.helper.stderr }).on("line", (text) => this.#note(text));
     this.exited = once(this.helper, "close");
+    let started = false;
     const ready = new Promise((resolve) => {
       createInterface({ input: this.helper.stdout })
         .on("line", (text) => {
           let line;
           try {
             line = JSON.parse(text);
-          } catch {
-            return this.#end(); // the output ended in the middle of it
-          }
-          if (line.event === "ready") resolve(line);
-          if (line.event === "closed") this.#end();
+          } catch {} // the output ended in the middle of it, or it is that of another program
+          if (line?.event === "ready") {
+            started = true;
+            resolve(line);
+          } else if (!started) this.helper.kill("SIGKILL");
+          else if (!line || line.event === "closed") this.#end(line?.error);
           else this.#hear(line);
         })
         .on("close", () => this.#end());
     });
-    const first = await Promise.race([ready, this.exited]); // which is rejected if it cannot start
-    if (first.event !== "ready") throw new HoldfastError(`${program} does not start: exit status ${first[0]}`);
+    const first = await Promise.race([ready, this.exited]).catch((error) => {
+      throw new CommandNotFound(`the command ${command} does not start: ${error.message}`, { kind: "command_not_found" });
+    });
+    if (first.event !== "ready") {
+      throw errorOf(this.#failure ?? { error: `${command} hold does not start: exit status ${first[0] ?? first[1]}` });
+    }
     this.grace = first.grace_ms ?? 0;
     this.watch = setInterval(() => this._look(), Math.min(500, first.ttl_ms / 20));
     this.watch.unref();
@@ -176,7 +204,7 @@ export class Client {
 
   // acquire takes a lock, and waits for it: at most wait milliseconds, then it throws Busy.
   // shared (true) takes it beside other readers, slots (a number) takes one of that many slots,
-  // whose number is lock.slot, and fair (true) waits in line.
+  // whose number is guard.slot, and fair (true) waits in the queue.
   acquire(name, { wait, shared, slots, fair } = {}) {
     return this.#take(name, { command: "acquire", lock: name, wait_ms: wait, shared, slots, fair });
   }
@@ -205,7 +233,7 @@ export class Client {
     return Promise.race([lost, working]);
   }
 
-  // close gives all locks back, and ends the helper.
+  // close releases all locks, and ends the command.
   async close() {
     this.#closing = true;
     this.helper.stdin.end();
@@ -213,12 +241,12 @@ export class Client {
     clearInterval(this.watch);
   }
 
-  async [Symbol.asyncDispose ?? Symbol.for("Symbol.asyncDispose")]() {
+  async [asyncDispose]() {
     await this.close();
   }
 
   async #take(name, line) {
-    const lock = new Lock(this, String(++this.#ids), name);
+    const lock = new Guard(this, String(++this.#ids), name);
     const answer = await this._ask(lock, { ...line, id: lock.id });
     if (answer.event !== "held") throw errorOf(answer);
     return lock;
@@ -233,11 +261,11 @@ export class Client {
 
   #send(lock, line) {
     if (lock.token) lock.check();
-    if (this.#ended || this.#closing) throw new HoldfastError(this.#ended ?? "the client is closed");
+    if (this.#ended || this.#closing) throw new ClientEnded(this.#ended ?? "the client was closed");
     const text = JSON.stringify(line) + "\n";
     const size = Buffer.byteLength(text);
-    if (size > 262144) { // the helper's answer would have no id
-      throw new HoldfastError(`${size} bytes for one line, at most 262144 are allowed`, { kind: "usage" });
+    if (size > 262144) { // the answer would have no id
+      throw new InvalidRequest(`${size} bytes for one line, at most 262144 are allowed`, { kind: "usage" });
     }
     this.#locks.set(lock.id, lock);
     lock.leaving = line.command === "release";
@@ -258,7 +286,7 @@ export class Client {
     // A release of what had just been lost has its answer.
     if (!lock || (line.event === "failed" && line.command === "release")) return;
     if (line.event === "released" && lock.token && !lock.leaving && !this.#closing) {
-      line = { event: "lost", error: "the helper has given it back unasked" };
+      line = { event: "lost", error: "the command has released it without a request" };
     }
     if (line.event === "held") Object.assign(lock, { token: line.token, slot: line.slot });
     if (line.event === "released") lock.over = true;
@@ -271,21 +299,36 @@ export class Client {
     lock.answer(line);
   }
 
-  // _look ends all locks if their deadline has passed: the helper was stopped, say.
+  // _look ends all locks if their deadline has passed: the command was stopped, for example.
   _look() {
     const late = performance.now() > this.#deadline.steady || Date.now() > this.#deadline.wall;
     if (!late || this.#ended || ![...this.#locks.values()].some((lock) => lock.token)) return;
     this.helper.kill("SIGKILL"); // so that it does not go on
-    this.#end("the helper has not renewed it in time", this.grace);
+    this.#end("the command has not renewed it in time", this.grace);
   }
 
-  #end(why = this.#closing ? "it was given back" : "the helper has ended", grace = 0) {
+  #end(error, grace = 0) {
     if (this.#ended) return;
-    this.#ended = why;
+    const why = error ? `the command holdfast hold has ended: ${error}` : "the command holdfast hold has ended";
+    this.#ended = this.#closing ? "the client was closed" : why;
     const locks = [...this.#locks.values()];
     this.#locks.clear();
-    this.#lose(locks.filter((lock) => lock.token), why, grace);
-    for (const lock of locks) lock.answer({ event: "lost", error: `lock ${lock.name}: ${why}` });
+    this.#lose(locks.filter((lock) => lock.token), this.#ended, grace);
+    for (const lock of locks) {
+      lock.answer({ event: lock.token ? "lost" : "ended", error: `lock ${lock.name}: ${this.#ended}` });
+    }
+  }
+
+  // #note takes a line of the messages of the command.
+  #note(text) {
+    let message;
+    try {
+      message = JSON.parse(text);
+    } catch {
+      message = { message: text }; // of a crash, for example
+    }
+    if (message.level !== "error") return console.warn(`holdfast: ${message.message}`);
+    this.#failure = { kind: message.kind, error: [message.message, ...(message.hints ?? [])].join("\n") };
   }
 
   #lose(locks, why, grace) {
@@ -298,25 +341,31 @@ export class Client {
 }
 
 function errorOf(answer) {
-  const kind = { busy: Busy, lost: Lost }[answer.event] ?? HoldfastError;
-  return new kind(answer.error ?? "the lock was released", answer);
+  const ofEvent = { busy: Busy, lost: Lost, ended: ClientEnded }[answer.event];
+  const ofKind = { busy: Busy, lost: Lost, usage: InvalidRequest, unreachable: Unreachable }[answer.kind];
+  return new (ofEvent ?? ofKind ?? HoldfastError)(answer.error ?? "the lock was released", answer);
 }
 
-if (process.argv[1] && import.meta.url === pathToFileURL(process.argv[1]).href) {
-  const [name, ...options] = process.argv.slice(2);
-  const { STEPS = "3", PAUSE = "0" } = process.env;
+// lock takes a lock with a client of its own, which ends with the lock. The options are those of
+// Client.open and Client.acquire.
+export async function lock(name, options = {}) {
+  const client = await Client.open(options);
   try {
-    const client = await Client.open({ options });
-    await client.use(name, async (lock) => {
-      for (let step = 0; step < Number(STEPS); step++) {
-        console.log(`step ${step} under token ${lock.token}`);
-        await pause(Number(PAUSE) * 1000, undefined, { signal: lock.signal });
-      }
-    });
-    await client.close();
-    console.log("released");
+    const guard = await client.acquire(name, options);
+    guard._close = () => client.close();
+    return guard;
   } catch (error) {
-    console.error(error instanceof Lost ? "the lock is lost: stopping" : error.message);
-    process.exit(error instanceof Lost ? 76 : error instanceof Busy ? 75 : 1);
+    await client.close();
+    throw error;
+  }
+}
+
+// use runs work under a lock of a client of its own, as Client.use does.
+export async function use(name, work, options = {}) {
+  const client = await Client.open(options);
+  try {
+    return await client.use(name, work, options);
+  } finally {
+    await client.close();
   }
 }

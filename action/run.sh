@@ -1,0 +1,24 @@
+#!/usr/bin/env bash
+# Runs a command under a lock, and says how it ended.
+set -euo pipefail
+read -ra options <<<"$OPTIONS"
+case $IF_BUSY in
+  wait) ;;
+  skip) options+=(-n) ;;
+  *) echo "::error::if-busy is wait or skip, not $IF_BUSY" && exit 64 ;;
+esac
+if [ -n "$STORE" ]; then export HOLDFAST_STORE=$STORE; fi
+if [ -z "${HOLDFAST_STORE:-}" ]; then
+  echo "::error::name a store that all runners share: the input store, or the environment variable HOLDFAST_STORE"
+  exit 64
+fi
+report=$(mktemp -d "$RUNNER_TEMP/holdfast-XXXXXX")/report.json
+status=0
+holdfast run ${options[@]+"${options[@]}"} --report "$report" "$LOCK" -- bash -eo pipefail -c "$RUN" || status=$?
+result=$(sed -n 's/^ *"result": *"\([a-z_]*\)".*/\1/p' "$report" 2>/dev/null || echo failed)
+echo "result=$result" >>"$GITHUB_OUTPUT"
+if [ "$IF_BUSY" = skip ] && [ "$result" = busy ]; then
+  echo "::notice::another job has the lock $LOCK: the command did not run"
+  exit 0
+fi
+exit "$status"
