@@ -99,27 +99,30 @@ models=(./proof/lockmodel ./proof/sessionmodel ./proof/rostermodel ./proof/logmo
 # These do less with the race detector than without it.
 again='TestSimulation|TestSimulationOfCrowds|TestOneFaultInEachOrderOfCalls|TestTicketAlteredAtRandom'
 # These start programs in real time, hundreds of them, or judge servers by their times. With the race
-# detector a program needs three times as much processor time. The programs that do several things at a
-# time have it: TestConcurrentScript, and all tests of the command that are not here. So does
-# TestEveryResultAsJSON, in which each command runs.
+# detector a program needs three times as much processor time.
 started='TestScript|TestStatuses|TestMessagesOfServers|TestTwoKindsOnOnePrefix|TestDatabaseOfOthers|TestDatabaseNamesArePrintedEscaped'
 started+='|TestRowsOfOtherPrograms|TestTextOfOthersIsPrintedEscaped|TestListingsWithDamage|TestOneFaultIsOneStory|TestDocumentedLines'
 started+='|TestDoctorShowsItsSteps|TestMeasurementsLeaveNothing|TestTwoUsersAndRoot|TestCompletionsOfNames|TestCopyStoreOfBuckets|TestGC'
 started+='|TestQuickstart|TestS3|TestReservations|TestOtherKindOfStoreOnS3|TestOtherKindBehindManyObjects|TestObjectsAmongLocks|TestNoRuleWhereVersionsAreTheState|TestDynamoDB'
 started+='|TestPackages|TestHandOver|TestNoLibraries|TestStartUpSystemCalls|TestSlowStartOfTheCommand|TestStartUpPackages'
+# The libraries of these packages are large: without a cache, compiling them a second time for the race
+# detector takes longer than all other tests. They have it in a long campaign.
+large='(adapters|azure|cmd|compat/leaselocks|etcd|gcp|items/sqltable|store/sqlstore)(/|$)'
 # with TESTS prints the packages with these tests, but for the models, the plain ones, and the adapters.
 with() {
   grep -rlE --include='*_test.go' "^func ($1)\(" . | xargs -n 1 dirname | grep -vE '^(\.|\./internal/(lockrec|mutanttest)|\./adapters/.*|\./proof/.*model)$' | sort -u
 }
 mapfile -t rest < <(with "$unraced")
-mapfile -t starting < <(with "$started")
 # The packages that take longest come first, so that the others run beside them.
-# Not the adapters: their libraries are large, and compiling them once more takes minutes.
-mapfile -t raced < <(go list ./lease ./cmd/internal/command ./compat/s3verstore ./store/filestore ./items/... "${released[@]}" ./examples/... ./proof/integration/hostile |
-  grep -vE '/adapters/' | grep -vxF "$(go list "${plain[@]}" ./cmd/holdfast)")
-skipped=$unraced'|'$started
-# A long campaign has the time for all of them.
-if [ -n "${HOLDFAST_TORTURE:-}" ]; then skipped=$unraced; fi
+mapfile -t raced < <(go list ./lease ./compat/s3verstore ./store/filestore ./items/... "${released[@]}" ./examples/... ./proof/integration/hostile |
+  grep -vxF "$(go list "${plain[@]}")")
+skipped=$unraced
+mapfile -t unraced_packages < <(printf '%s\n' "${raced[@]}" | grep -E "^github.com/holdfast-go/holdfast/$large" | grep -v /adapters/)
+mapfile -t starting < <(with "$started" | grep -vE "^\./$large")
+if [ -z "${HOLDFAST_TORTURE:-}" ]; then
+  mapfile -t raced < <(printf '%s\n' "${raced[@]}" | grep -vE "^github.com/holdfast-go/holdfast/$large")
+  skipped+='|'$started
+fi
 
 without_race() {
   local status=0
@@ -129,7 +132,12 @@ without_race() {
   go test -vet=off -timeout 25m -run '.|Mutants' "$@" "${plain[@]}" || status=1
   return "$status"
 }
-start_programs() { go test -vet=off -p 2 -timeout 25m -run "^($started)\$" "$@" "${starting[@]}"; }
+start_programs() {
+  local status=0
+  go test -vet=off -p 2 -parallel 4 -timeout 25m -skip "^($unraced|$again)\$" "$@" "${unraced_packages[@]}" || status=1
+  go test -vet=off -p 2 -timeout 25m -run "^($started)\$" "$@" "${starting[@]}" || status=1
+  return "$status"
+}
 
 # What runs without the race detector computes, in virtual time. Its output comes when all have ended.
 idly "$work/without-race" without_race "$@"
@@ -155,7 +163,7 @@ finish() {
   cat "$work/$1"
   return "$status"
 }
-finish programs "$programs" "go test of programs" || failed=1
+finish programs "$programs" "go test of programs, and of packages with large libraries" || failed=1
 finish without-race "$without_race" "go test without the race detector" || failed=1
 finish lint "$lint" "internal/lint.sh" || failed=1
 # Where a server cannot be had, the tests that need it say so.
