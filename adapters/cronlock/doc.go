@@ -14,15 +14,15 @@
 // record of the lock has the last run. A job runs at most once in each period of the grid that
 // [lease.Period] describes.
 //
-// Each machine decides by its own clock in which period its tick is. So clocks of machines may differ by
-// any time: all machines give the same tick the same period. There are three limits:
+// Each machine decides by its own clock in which period its tick is. So clocks of machines may differ
+// by up to 5 minutes: all machines give the same tick the same period. There are three limits:
 //
 //   - A machine's tick must come within a quarter of the period before or after its time by the clock of
 //     this machine, and at most 5 s before. Ticks that come earlier, for example because the clock was set
 //     back meanwhile, can run twice, or not at all.
 //   - If a machine dies whose clock is ahead, the other machines run no tick until their clocks show a later
-//     period than its last run. If its clock is more than 5 minutes ahead, the error matches
-//     [lease.ErrRunInFuture].
+//     period than its last run. After a run by a clock that is more than 5 minutes ahead, the error of the others
+//     matches [lease.ErrRunInFuture].
 //   - Machines whose ticks come at different times, such as "@every 1m" on machines that started at
 //     different times, have no common ticks. Their jobs run at most once in each period of the grid.
 //
@@ -32,7 +32,7 @@
 //
 // # What is not promised
 //
-// No run is made up for: a tick is skipped if the store does not answer, if the job still runs on any
+// A missed run is not repeated later: a tick is skipped if the store does not answer, if the job still runs on any
 // machine, or if its run dies. If a machine dies during a run, its lock stays held until the lease expires;
 // see [lease.Options].TTL. To repeat failed runs, call [lease.Client.Once] with [lease.LockOptions].Retries.
 //

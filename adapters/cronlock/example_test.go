@@ -16,11 +16,11 @@ import (
 type reporter func(ctx context.Context, token uint64) error
 
 func schedule(ctx context.Context, st store.Store, report reporter) error {
-	locker, err := cronlock.New(st, "billing", lease.Daily(time.Local), nil)
+	locker, err := cronlock.New(st, "billing", lease.Daily(time.UTC), nil)
 	if err != nil {
 		return err
 	}
-	scheduler := cron.New()
+	scheduler := cron.New(cron.WithLocation(time.UTC))
 	_, err = scheduler.AddJob("30 4 * * *", locker.Job(ctx, "report", func(ctx context.Context, guard *lease.Guard) error {
 		return report(ctx, guard.Token())
 	}))

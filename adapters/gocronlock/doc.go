@@ -6,7 +6,7 @@
 //	_, err = scheduler.NewJob(gocron.CronJob("* * * * *", false), locker.Task(report), gocron.WithName("report"))
 //
 // With a lock alone, each machine runs a fast job: the first machine frees the lock before the second machine
-// tries. So a Locker also has the period of its jobs. Package cronlock explains what belongs to a period, how
+// tries. So a Locker also has the period of its jobs. Package cronlock explains which ticks belong to a period, how
 // exact the clocks must be, the names of the locks, and what is not promised. Jobs with other periods need other
 // Lockers; see [gocron.WithDistributedJobLocker].
 //

@@ -4,9 +4,9 @@
 // through a connection pooler, and it ends by itself if its holder dies.
 //
 //	inner, err := pgx.WithInstance(db, &pgx.Config{}) // any driver of migrate
-//	driver, err := migratelock.New(inner, client, "migrations/shop", nil)
+//	driver, err := migratelock.New(inner, client, "migrations/shop", &migratelock.Options{LockTimeout: 50 * time.Second})
 //	m, err := migrate.NewWithInstance("iofs", source, "pgx5", driver)
-//	m.LockTimeout = time.Minute
+//	m.LockTimeout = time.Minute // longer than the LockTimeout of the driver
 //	err = m.Up()
 //
 // # If the lease is lost

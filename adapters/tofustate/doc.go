@@ -30,7 +30,9 @@
 //	GET    /lock/NAME              the holder of the lock as JSON
 //	POST   /lock/NAME              takes the lock; DELETE frees it
 //
-// The last line is for proxies that do not pass LOCK and UNLOCK on: set lock_method and unlock_method.
+// The last line is for a proxy that does not pass LOCK and UNLOCK on: set lock_address and unlock_address to
+// /lock/NAME, lock_method to POST, and unlock_method to DELETE. With these methods, /state/NAME refuses the
+// description of a lock.
 //
 // # What is promised
 //

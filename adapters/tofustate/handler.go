@@ -224,11 +224,15 @@ func (r *request) get(ctx context.Context) error {
 
 func (r *request) put(ctx context.Context) error {
 	var state struct {
+		ID      string // of the description of a lock
 		Serial  uint64
 		Lineage string
 	}
 	if json.Unmarshal(r.body, &state) != nil || !bytes.HasPrefix(bytes.TrimSpace(r.body), []byte("{")) {
 		return refused(http.StatusBadRequest, "the body of the request is no state of OpenTofu or Terraform")
+	}
+	if state.ID != "" && state.Lineage == "" {
+		return refused(http.StatusBadRequest, "the body of the request describes a lock: with lock_method = POST, set lock_address to /lock/NAME")
 	}
 	if len(state.Lineage) > maxText {
 		return refused(http.StatusBadRequest, "the lineage has more than %d bytes", maxText)
@@ -236,7 +240,12 @@ func (r *request) put(ctx context.Context) error {
 	return r.replace(ctx, version{Serial: state.Serial, Lineage: state.Lineage, Size: int64(len(r.body)), SHA256: digest(r.body)})
 }
 
-func (r *request) remove(ctx context.Context) error { return r.replace(ctx, version{Deleted: true}) }
+func (r *request) remove(ctx context.Context) error {
+	if len(r.body) > 0 {
+		return refused(http.StatusBadRequest, "the body of the request describes a lock: with unlock_method = DELETE, set unlock_address to /lock/NAME")
+	}
+	return r.replace(ctx, version{Deleted: true})
+}
 
 // errMoved: the record changed while the parts were written.
 var errMoved = errors.New("the record has changed")

@@ -307,6 +307,8 @@ func TestBadInput(t *testing.T) {
 		{"POST /state/s", "not JSON", 400, "no state"},
 		{"POST /state/s", "[]", 400, "no state"},
 		{"POST /state/s", "null", 400, "no state"},
+		{"POST /state/s", lockOf("A"), 400, "describes a lock"},
+		{"DELETE /state/s", lockOf("A"), 400, "describes a lock"},
 		{"POST /state/s", stateOf(1, "x") + "}", 400, "no state"},
 		{"POST /state/s", `{"serial":-1}`, 400, "no state"},
 		{"POST /state/s", `{"serial":1e99}`, 400, "no state"},

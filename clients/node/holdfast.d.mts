@@ -1,4 +1,4 @@
-/** What the command could not do, in its words. */
+/** An error of the command. The text is the message of the command. */
 export class HoldfastError extends Error {
   /** One of the kinds of docs/json.md, for example "denied". */
   readonly kind?: string;
@@ -37,9 +37,9 @@ export interface ClientOptions {
   options?: string[];
   /** The program. Default: the one that npm installed, or else `holdfast` in PATH. */
   command?: string;
-  /** How many milliseconds the work has to stop in after a loss without a grace. Default: 1000. */
+  /** The time in milliseconds in which the work must stop after a loss without a grace. Default: 1000. */
   stopWithin?: number;
-  /** Called if the work goes on after that. Default: ends the program with status 76. */
+  /** Called if the work has not ended by then. Default: ends the program with status 76. */
   onStuck?: () => void;
 }
 
@@ -67,7 +67,7 @@ export class Guard implements AsyncDisposable {
   readonly slot?: number;
   /** Aborted when the lock is lost, with a Lost as its reason. */
   readonly signal: AbortSignal;
-  /** If another client requests the lock. Release the lock, or call refuse. */
+  /** Set if another client requests the lock. Then release the lock, or call refuse. */
   readonly yieldRequest: { requested_by?: string; reason?: string } | null;
   /** Throws Lost if the lock is over. */
   check(): void;

@@ -146,7 +146,7 @@ func TestRecipes(t *testing.T) {
 	})
 	// A real API server decodes these files in proof/integration/kubernetes.
 	t.Run("Kubernetes", func(t *testing.T) {
-		for name, lock := range map[string]string{"cronjob.yaml": "nightly", "deployment.yaml": "worker"} {
+		for name, lock := range map[string]string{"cronjob.yaml": "report", "deployment.yaml": "worker"} {
 			m := regexp.MustCompile(`command: (\[.*\])`).FindStringSubmatch(r.file(name))
 			var argv []string
 			if m == nil || yaml.Unmarshal([]byte(m[1]), &argv) != nil {

@@ -76,13 +76,13 @@ func (a *access) serveCommand() *cobra.Command {
 		Short:   "Show the locks of a store on a page for browsers",
 		GroupID: cmdline.GroupLocks,
 		Long: `Show the locks of a store on a page for browsers, live, until you stop the command. The page only
-reads. It shows the command lines that ask a holder or break a lock. PREFIX selects the lock with
-that name and all locks below it.
+reads. It shows the command lines that ask a holder to yield, or break a lock. PREFIX selects the
+lock with that name and all locks below it. To show the locks below "tofu", type "tofu/".
 
-By default only programs on this machine can open the page. If --listen names another address, give
---token-file or --password-file. No other user may have rights on that file. A browser asks for a
-user and a password: with a token, the user is "token". serve does not encrypt: on a network, use a
-proxy with TLS.
+By default only programs on this machine, of any user, can open the page. If --listen names another
+address, give --token-file or --password-file. No other user may have rights on that file. A browser
+asks for a user and a password: with a token, the user is "token" and the password is the token.
+serve does not encrypt: on a network, use a proxy with TLS.
 
 --report shows the saved results of "item sweep --json" and "item verify --json". --doctor examines
 the store as "holdfast doctor" does, and writes test data.`,
@@ -142,9 +142,11 @@ machines with the same store.
 A lock remains until its holder or "tofu force-unlock" releases it. GET /history/NAME lists the
 versions of a state, GET /state/NAME?version=7 returns one, and GET /lock/NAME shows the holder.
 
-By default only programs on this machine have access. If --listen names another address, give
---token-file or --password-file. With a token, the user is "token". States contain secrets, and the
-command does not encrypt: on a network, use a proxy with TLS.`,
+By default only programs on this machine, of any user, have access. If --listen names another
+address, give --token-file or --password-file. With a token, the user is "token" and the password is
+the token. The client sends username and password of the backend, or TF_HTTP_USERNAME and
+TF_HTTP_PASSWORD. States contain secrets, and the command does not encrypt: on a network, use a proxy
+with TLS.`,
 		Example: `  holdfast serve tofu
   holdfast --store s3://bucket/states serve tofu --listen 10.0.0.5:7071 --password-file /etc/states.password
   curl http://127.0.0.1:7071/history/prod/network`,

@@ -38,7 +38,7 @@ func run(ctx context.Context, dir string, redis asynq.RedisConnOpt) error {
 
 	return client.Lead(ctx, "scheduler", nil, func(ctx context.Context, _ *lease.Guard) error {
 		scheduler := asynq.NewScheduler(redis, nil)
-		// If an earlier leader was suspended, asynq refuses its late task, because the task is not unique.
+		// asynq refuses a late task of an earlier leader while an equal task waits or runs.
 		_, err := scheduler.Register("0 2 * * *", asynq.NewTask("report", nil), asynq.Unique(12*time.Hour))
 		if err != nil {
 			return err

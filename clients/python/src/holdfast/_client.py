@@ -27,7 +27,7 @@ log = logging.getLogger("holdfast")
 
 
 class Error(Exception):
-    """What the command could not do, in its words. `kind` is one of the kinds of docs/json.md."""
+    """An error of the command, with its message. `kind` is one of the kinds of docs/json.md."""
 
     kind = "failed"
 
@@ -110,10 +110,10 @@ class LockOptions(TypedDict, total=False):
 
 
 class ClientOptions(TypedDict, total=False):
-    """store, ttl and holder are those of the command, and options are further ones of it.
+    """store, ttl and holder are the options --store, --ttl and --holder; options are further ones of "holdfast hold".
 
     command is the program, by default the one that was installed with this package, or else holdfast
-    in PATH. stop_within is how many seconds the work has to stop in after a loss without a grace: the
+    in PATH. stop_within is the time in seconds in which the work must stop after a loss without a grace: the
     command was killed, for example, or the lock was broken with --now. The default is one second. Then
     on_stuck is called, which by default ends the program with status 76.
     """
