@@ -18,7 +18,7 @@ require (
 	github.com/holdfast-go/holdfast/object v0.1.0
 	github.com/jackc/pgx/v5 v5.12.0
 	go.etcd.io/etcd/client/v3 v3.6.14
-	go.uber.org/zap v1.27.0
+	go.uber.org/zap v1.27.1
 	golang.org/x/sys v0.47.0
 	google.golang.org/grpc v1.82.1
 	modernc.org/sqlite v1.53.0
@@ -76,10 +76,10 @@ require (
 	github.com/nats-io/nuid v1.0.1 // indirect
 	github.com/pierrec/lz4/v4 v4.1.23 // indirect
 	github.com/pkg/browser v0.0.0-20240102092130-5ac0b6a4141c // indirect
-	github.com/prometheus/client_golang v1.20.5 // indirect
-	github.com/prometheus/client_model v0.6.1 // indirect
+	github.com/prometheus/client_golang v1.22.0 // indirect
+	github.com/prometheus/client_model v0.6.2 // indirect
 	github.com/prometheus/common v0.62.0 // indirect
-	github.com/prometheus/procfs v0.15.1 // indirect
+	github.com/prometheus/procfs v0.19.2 // indirect
 	github.com/psanford/sqlite3vfs v0.0.0-20260519004904-f9180fa2acc9 // indirect
 	github.com/superfly/ltx v0.5.2 // indirect
 	github.com/tetratelabs/wazero v1.2.1 // indirect
@@ -164,3 +164,5 @@ replace github.com/holdfast-go/holdfast/items/dynamotable => ../../items/dynamot
 replace github.com/holdfast-go/holdfast/store/sqlstore => ../../store/sqlstore
 
 replace github.com/holdfast-go/holdfast/lease/trylock => ../../lease/trylock
+
+replace github.com/holdfast-go/holdfast/adapters/tofustate => ../../adapters/tofustate
