@@ -17,9 +17,9 @@
 // Each machine decides by its own clock in which period its tick is. So clocks of machines may differ
 // by up to 5 minutes: all machines give the same tick the same period. There are three limits:
 //
-//   - A machine's tick must come within a quarter of the period before or after its time by the clock of
-//     this machine, and at most 5 s before. Ticks that come earlier, for example because the clock was set
-//     back meanwhile, can run twice, or not at all.
+//   - By the clock of its machine, a tick must come in the period that contains its time, or at most a quarter of
+//     the period and 5 s before that period. A tick that comes later counts for the next period: the tick of that
+//     period is then skipped, and the late tick can be a second run. So choose times in the middle of the period.
 //   - If a machine dies whose clock is ahead, the other machines run no tick until their clocks show a later
 //     period than its last run. After a run by a clock that is more than 5 minutes ahead, the error of the others
 //     matches [lease.ErrRunInFuture].

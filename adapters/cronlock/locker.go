@@ -89,7 +89,7 @@ func (l *Locker) Close(ctx context.Context) error { return l.client.Close(ctx) }
 // runs now. It does the same as [lease.Client.Do], with [lease.LockOptions] Period and NoWait. If f did not
 // run because another machine has run this tick, the error matches [lease.ErrAlreadyRan]. If the job still
 // runs, or began too short a time ago, the error matches [lease.ErrHeld]. Do waits for the next period at
-// most 5 s, and otherwise only for the store.
+// most 5 s, and about one TTL if the holder seems dead, and otherwise only for the store.
 //
 // If the job has already run, Do sends one read, and after a wait for the next period a second one. If it
 // runs f, it sends three requests and the renewals. If the name is empty, the error matches
@@ -108,7 +108,18 @@ func (l *Locker) Do(ctx context.Context, job string, f func(ctx context.Context,
 	}
 	_, next := l.period.At(time.Now())
 	isEarly := time.Until(next) <= l.early
-	if err = try(); began || !isEarly || !errors.Is(err, lease.ErrAlreadyRan) {
+	err = try()
+	var held *lease.HeldError
+	if !began && errors.As(err, &held) && held.Wait > 0 && held.Record.Renewed.Add(2*held.Record.TTL).Before(time.Now()) {
+		// The holder seems dead. A holder that lives renews while this one waits.
+		select {
+		case <-time.After(held.Wait):
+			err = try()
+		case <-ctx.Done():
+			return fmt.Errorf("job %q: %w", job, context.Cause(ctx))
+		}
+	}
+	if began || !isEarly || !errors.Is(err, lease.ErrAlreadyRan) {
 		return err
 	}
 	// This was the tick of the next period.

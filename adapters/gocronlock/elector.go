@@ -119,7 +119,8 @@ func (e *Elector) IsLeader(ctx context.Context) error {
 // Task returns a task that learns of the end of the leadership. The context of f ends with the job, or with the
 // leadership. The guard has the token of the term. If this machine does not lead any more when f should begin, f
 // does not run, and the error matches [ErrNoLock] and [ErrNotLeader]. A machine that is asked to yield, or
-// closes its Elector, frees the leadership when all these tasks have returned.
+// closes its Elector, frees the leadership when all these tasks have returned. After a lost lease, too, a machine is
+// a candidate again only when they have returned.
 func (e *Elector) Task(f func(ctx context.Context, guard *lease.Guard) error) gocron.Task {
 	return newTask(f, func(job context.Context) (context.Context, *lease.Guard, func(error), error) {
 		t, err := e.leads(true)

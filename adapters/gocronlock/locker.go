@@ -63,6 +63,20 @@ func (l *Locker) Lock(ctx context.Context, key string) (gocron.Lock, error) {
 		return nil, fmt.Errorf("%w: give the job a name with gocron.WithName; all tasks of this package have the same function", store.ErrInvalid)
 	}
 	k := &lock{}
+	l.mu.Lock()
+	_, runs := l.held[ctx]
+	if !runs {
+		l.held[ctx] = k
+	}
+	l.mu.Unlock()
+	if runs { // otherwise the task of the earlier run would get the lock of this one
+		return nil, fmt.Errorf("%w: a run of the job %q has not ended here", lease.ErrHeld, key)
+	}
+	forget := func() {
+		l.mu.Lock()
+		delete(l.held, ctx)
+		l.mu.Unlock()
+	}
 	begun, end, ended := make(chan struct{}), make(chan struct{}), make(chan error, 1)
 	go func() {
 		ended <- l.jobs.Do(ctx, key, func(ctx context.Context, guard *lease.Guard) error {
@@ -74,28 +88,22 @@ func (l *Locker) Lock(ctx context.Context, key string) (gocron.Lock, error) {
 	}()
 	select {
 	case err := <-ended:
+		forget()
 		return nil, err
 	case <-begun:
 	}
 	k.unlock = sync.OnceValue(func() error {
-		l.mu.Lock()
-		if l.held[ctx] == k {
-			delete(l.held, ctx)
-		}
-		l.mu.Unlock()
+		forget()
 		close(end)
 		return <-ended
 	})
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.held[ctx] = k
 	return k, nil
 }
 
 // Unlock frees the lock, even if ctx has ended. A second call returns the same error. The error is that of
 // [lease.Client.Do]: for example, it matches [lease.ErrLost] if the lease was lost, or the error of the task.
-// gocron ignores it. If the task was not made by [Locker.Task], the record of the lock says that the run was
-// done, because gocron does not say how it ended.
+// gocron ignores it. If the task was not made by [Locker.Task], or gocron did not call it, the record of
+// the lock says that the run was done, because gocron does not say how it ended.
 func (k *lock) Unlock(context.Context) error { return k.unlock() }
 
 // Task returns a task that learns of a lost lease. The context of f ends with the job, when the lease is lost,

@@ -54,6 +54,7 @@ type Lock struct {
 
 	mu            sync.Mutex    // never held during a request
 	seen          state         // what this Lock has read or written last
+	failed        bool          // whether the last write of the term failed, although the elector wanted it
 	term          uint64        // the token of the term that the elector has begun and not ended; 0 means none
 	trusted       time.Time     // until when the term can be trusted without another write
 	leaseDuration time.Duration // of the elector
@@ -219,6 +220,10 @@ func (l *Lock) write(ctx context.Context, ler resourcelock.LeaderElectionRecord,
 		return conflict
 	}
 	if err != nil {
+		l.mu.Lock()
+		// If the elector gave the write up because the work has ended, the record can be freed.
+		l.failed = l.failed || ler.HolderIdentity != "" && !errors.Is(err, context.Canceled)
+		l.mu.Unlock()
 		return err
 	}
 	if found.Resolution != store.ResolutionApplied {
@@ -240,7 +245,8 @@ func (l *Lock) next(ler resourcelock.LeaderElectionRecord, seen state) (state, e
 	next.Token = seen.Token
 	switch {
 	case ler.HolderIdentity == "": // the elector frees the record
-		if seen.HolderIdentity != l.identity {
+		// After a failed renewal the work ends only after this call, which may hang: the others wait instead.
+		if seen.HolderIdentity != l.identity || l.failed {
 			return state{}, ErrNotLeading
 		}
 		return next, nil
@@ -265,9 +271,10 @@ func (l *Lock) written(s state, sent time.Time) error {
 	case s.HolderIdentity == "":
 		l.term = 0
 	case took > limit:
+		l.failed = true
 		return apierrors.NewTimeoutError(fmt.Sprintf("the write of %s took %v; a leader needs it within %v, a tenth of LeaseDuration", l.key, took, limit), 0)
 	default:
-		l.term, l.trusted = s.Token, sent.Add(9*limit)
+		l.term, l.trusted, l.failed = s.Token, sent.Add(9*limit), false
 	}
 	return nil
 }

@@ -265,6 +265,35 @@ func TestFreesOnlyItsOwn(t *testing.T) {
 	}
 }
 
+// TestFreesAfterItsWork: after a failed renewal, the elector frees the record before it ends the context of the work.
+// Another candidate would lead meanwhile. If the work was cancelled, it has ended before.
+func TestFreesAfterItsWork(t *testing.T) {
+	fails := false
+	st := store.Intercept(memstore.New(), func(ctx context.Context, op *store.Op, next store.Handler) error {
+		if fails && op.Kind == store.OpPut {
+			return store.ErrUnavailable
+		}
+		return next(ctx, op)
+	})
+	l := newLock(t, st)
+	lead(t, l)
+	renewed, _ := get(t, l)
+	fails = true
+	if err := l.Update(t.Context(), *renewed); err == nil {
+		t.Fatal("the renewal does not fail")
+	}
+	fails = false
+	if err := l.Update(t.Context(), freeRecord()); !errors.Is(err, leaderlock.ErrNotLeading) {
+		t.Errorf("after a failed renewal: %v", err)
+	}
+	if err := l.Update(t.Context(), *renewed); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Update(t.Context(), freeRecord()); err != nil {
+		t.Errorf("after a renewal: %v", err)
+	}
+}
+
 // TestLateSuccess: a write that is known to be applied only later than a tenth of LeaseDuration is no success: the other
 // candidates have seen it long ago.
 func TestLateSuccess(t *testing.T) {

@@ -86,7 +86,8 @@ func (d *Driver) Open(url string) (database.Driver, error) {
 // driver has the lock already, the error is database.ErrLocked.
 //
 // If migrate.Migrate.LockTimeout is shorter than the wait, migrate gives up, and calls no Unlock for a lock
-// that this call takes later. So if no other call follows within UnusedTimeout, the driver frees the lock.
+// that this call takes later. So if no Run, SetVersion or Drop follows within UnusedTimeout, the driver frees the
+// lock. Version does not count: programs call it without the lock, too.
 func (d *Driver) Lock() error {
 	ctx, cancel := context.WithTimeoutCause(context.Background(), d.timeout, migrate.ErrLockTimeout)
 	defer cancel()
@@ -137,9 +138,8 @@ func (d *Driver) end(guard *lease.Guard) (kept bool) {
 // freeUnused frees the lock of the guard if no call has used it.
 func (d *Driver) freeUnused(guard *lease.Guard) {
 	d.mu.Lock()
-	unused := d.guard == guard && !d.used
-	d.mu.Unlock()
-	if unused {
+	defer d.mu.Unlock() // until the release: no call may begin before it
+	if d.guard == guard && !d.used {
 		_ = guard.Release(context.Background())
 	}
 }
@@ -187,12 +187,6 @@ func (d *Driver) Close() error {
 		_ = guard.Release(context.Background())
 	}
 	return err
-}
-
-// Version returns the version. It needs no lock.
-func (d *Driver) Version() (version int, dirty bool, err error) {
-	d.use()
-	return d.Driver.Version()
 }
 
 // Run runs a migration; see the package comment for a lost lease.

@@ -111,7 +111,7 @@ func TestExclusion(t *testing.T) {
 		if err := a.Lock(); err != nil {
 			t.Fatal(err)
 		}
-		if _, _, err := a.Version(); err != nil {
+		if err := a.SetVersion(1, false); err != nil {
 			t.Fatal(err)
 		}
 		began := time.Now()

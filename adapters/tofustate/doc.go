@@ -44,6 +44,7 @@
 //     the earlier. "state push -force" to a smaller serial needs the lock.
 //   - A client may repeat each request after a lost reply: the effect is that of one request. If a repeated
 //     request arrives late, when its lock was released or a newer state was stored, it changes nothing.
+//     A DELETE, and a state without lineage, have no such order: a late one can replace a newer state.
 //     So a lock ID cannot be used again: LOCK refuses the last eight released IDs.
 //   - A state that was stored with success remains readable until [Options].Keep newer versions were stored.
 //   - Any number of handlers, on any number of machines, may serve one store. They keep nothing in memory.

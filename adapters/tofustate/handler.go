@@ -122,7 +122,8 @@ func (h *handler) do(w http.ResponseWriter, r *http.Request, methods map[string]
 	act := methods[r.Method]
 	switch {
 	case methods == nil:
-		return notFound("the path must begin with /state/, /lock/ or /history/")
+		// Not 404: OpenTofu takes that for an empty state, and would create everything again.
+		return refused(http.StatusBadRequest, "the path must begin with /state/, /lock/ or /history/")
 	case act == nil:
 		w.Header().Set("Allow", strings.Join(slices.Sorted(maps.Keys(methods)), ", "))
 		return refused(http.StatusMethodNotAllowed, "this path does not allow the method")
@@ -199,7 +200,7 @@ func (r *request) get(ctx context.Context) error {
 		if wanted != "" {
 			i := slices.IndexFunc(rec.versions, func(v version) bool { return strconv.FormatUint(v.Version, 10) == wanted })
 			if i < 0 {
-				return notFound("the state has no such version")
+				return refused(http.StatusGone, "the state has no such version")
 			}
 			v = rec.versions[i]
 		}

@@ -141,7 +141,7 @@ func TestProtocol(t *testing.T) {
 			{"LOCK /state/s", lockOf("A"), 409, "needs a new ID"},
 			{"GET /lock/s", "", 404, "free"},
 			{"GET /history/s", "", 200, `"version":2,"serial":2`},
-			{"GET /state/s?version=3", "", 404, "no such version"},
+			{"GET /state/s?version=3", "", 410, "no such version"},
 		},
 		"a forced unlock": {
 			{"UNLOCK /state/s", "", 200, ""},
@@ -292,8 +292,8 @@ func TestBadInput(t *testing.T) {
 		return string(text)
 	}
 	for _, c := range []step{
-		{"GET /", "", 404, "must begin"},
-		{"GET /states/s", "", 404, "must begin"},
+		{"GET /", "", 400, "must begin"},
+		{"GET /states/s", "", 400, "must begin"},
 		{"GET /state", "", 400, "empty"},
 		{"GET /state/", "", 400, "empty"},
 		{"GET /state//s", "", 400, "segment"},

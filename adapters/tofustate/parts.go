@@ -78,6 +78,9 @@ func (h *handler) fill(ctx context.Context, name string, p place, packed []byte)
 			}
 			return nil, errTaken
 		})
+		if errors.Is(err, store.ErrCorrupt) { // nobody can read this part: another slot
+			return errTaken
+		}
 		return err
 	}
 	if err := write(ctx, 0); err != nil {

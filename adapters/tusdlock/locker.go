@@ -62,8 +62,15 @@ type body struct {
 
 func (b *body) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
-	if guard := b.guard.Load(); guard != nil && guard.Err() != nil {
-		return 0, handler.ErrUploadInterrupted
+	if guard := b.guard.Load(); guard != nil {
+		select {
+		case <-guard.YieldRequested(): // tusd ignores a request that comes before it reads the body
+			return 0, handler.ErrUploadInterrupted
+		default:
+		}
+		if guard.Err() != nil {
+			return 0, handler.ErrUploadInterrupted
+		}
 	}
 	return n, err
 }

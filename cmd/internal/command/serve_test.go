@@ -240,7 +240,7 @@ func TestServeTofu(t *testing.T) {
 		{"another site", "POST", "/state/s", func(r *http.Request) { r.Header.Set("Origin", "https://evil.example") }, 403},
 		{"another site, in new browsers", "POST", "/state/s", func(r *http.Request) { r.Header.Set("Sec-Fetch-Site", "cross-site") }, 403},
 		{"two slashes", "POST", "/state//s", nil, 400},
-		{"dots", "POST", "/x/../state/s", nil, 404},
+		{"dots", "POST", "/x/../state/s", nil, 400},
 		{"no state yet", "GET", "/state/s", nil, 404},
 		{"OpenTofu", "POST", "/state/s", nil, 200},
 		{"healthz", "GET", "/healthz", nil, 200},
