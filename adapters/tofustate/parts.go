@@ -78,7 +78,7 @@ func (h *handler) fill(ctx context.Context, name string, p place, packed []byte)
 			}
 			return nil, errTaken
 		})
-		if errors.Is(err, store.ErrCorrupt) { // nobody can read this part: another slot
+		if errors.Is(err, store.ErrCorrupt) { // this part cannot be read or replaced: use another slot
 			return errTaken
 		}
 		return err
