@@ -142,11 +142,10 @@ machines with the same store.
 A lock remains until its holder or "tofu force-unlock" releases it. GET /history/NAME lists the
 versions of a state, GET /state/NAME?version=7 returns one, and GET /lock/NAME shows the holder.
 
-By default only programs on this machine, of any user, have access. If --listen names another
-address, give --token-file or --password-file. With a token, the user is "token" and the password is
-the token. The client sends username and password of the backend, or TF_HTTP_USERNAME and
-TF_HTTP_PASSWORD. States contain secrets, and the command does not encrypt: on a network, use a proxy
-with TLS.`,
+By default only programs on this machine, of any user, have access. For another address, give
+--listen and --password-file or --token-file (user "token", the password is the token). The client
+sends TF_HTTP_USERNAME and TF_HTTP_PASSWORD. States contain secrets, and the command does not
+encrypt: on a network, use a proxy with TLS.`,
 		Example: `  holdfast serve tofu
   holdfast --store s3://bucket/states serve tofu --listen 10.0.0.5:7071 --password-file /etc/states.password
   curl http://127.0.0.1:7071/history/prod/network`,
