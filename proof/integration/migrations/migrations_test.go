@@ -95,7 +95,7 @@ func testGooseConformance(t *testing.T, newTarget targetFunc) {
 		}
 		return l
 	}
-	locktesting.TestConcurrentLocking(t, at.mustOpen(t), newLocker, time.Second)
+	locktesting.TestConcurrentLocking(t, at.mustOpen(t), newLocker, 5*time.Second) // a busy server answers slowly
 	locktesting.TestProviderLocking(t, func(t *testing.T) *goose.Provider {
 		locker := newLocker(t).(*gooselock.Locker)
 		inner, err := goosedb.NewStore(gooseDialect(at), goose.DefaultTablename)
