@@ -222,7 +222,7 @@ func TestGCSBehaviour(t *testing.T) {
 	t.Parallel()
 	for _, corrected := range []bool{false, true} {
 		server := servers.NewGCSInMemory(t, corrected)
-		client := library(t, "http://"+server.Address())
+		client := newLibraryClient(t, "http://"+server.Address())
 		client.SetRetry(storage.WithPolicy(storage.RetryNever))
 		for _, b := range behaviours {
 			t.Run(fmt.Sprintf("%s/corrected=%v", b.name, corrected), func(t *testing.T) {

@@ -20,8 +20,8 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// library returns a client of the library with its default retries, as users have it.
-func library(t testing.TB, endpoint string) *storage.Client {
+// newLibraryClient returns a client of the library with its default retries, as users have it.
+func newLibraryClient(t testing.TB, endpoint string) *storage.Client {
 	t.Helper()
 	client, err := storage.NewClient(t.Context(), option.WithEndpoint(endpoint+"/storage/v1/"), option.WithoutAuthentication(), storage.WithJSONReads())
 	if err != nil {
@@ -33,10 +33,10 @@ func library(t testing.TB, endpoint string) *storage.Client {
 
 // write is a conditional write of the object k, whose generation is given.
 type write struct {
-	name    string
-	library func(ctx context.Context, b *storage.BucketHandle, generation int64) error
-	bucket  func(ctx context.Context, b object.Bucket, v object.Version) error
-	client  func(ctx context.Context, c *object.Client, base *object.Info) error
+	name   string
+	send   func(ctx context.Context, b *storage.BucketHandle, generation int64) error
+	bucket func(ctx context.Context, b object.Bucket, v object.Version) error
+	client func(ctx context.Context, c *object.Client, base *object.Info) error
 }
 
 var conditionalWrites = []write{
@@ -120,7 +120,7 @@ func TestLostReply(t *testing.T) {
 			t.Run("the library", func(t *testing.T) {
 				proxy, name, k := setUp(t)
 				generation, _ := gcsbucketGeneration(k.Version)
-				err := w.library(t.Context(), library(t, proxy.URL).Bucket(name), generation)
+				err := w.send(t.Context(), newLibraryClient(t, proxy.URL).Bucket(name), generation)
 				var refused *googleapi.Error
 				if !errors.As(err, &refused) || refused.Code != 412 && refused.Code != 404 || writes(proxy) != 2 {
 					t.Errorf("the control: %v after %d writes, want a refusal after 2", err, writes(proxy))

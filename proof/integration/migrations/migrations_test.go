@@ -1,3 +1,5 @@
+//go:build unix
+
 package migrations_test
 
 import (
@@ -27,6 +29,7 @@ import (
 func TestSQLite(t *testing.T) {
 	t.Parallel()
 	suite(t, newSQLite)
+	t.Run("without the lock", func(t *testing.T) { testWithoutLock(t, newSQLite) })
 }
 
 func TestPostgres(t *testing.T) {
@@ -44,6 +47,7 @@ func TestMariaDB(t *testing.T) {
 	t.Parallel()
 	server := servers.NewMariaDB(t)
 	suite(t, onMariaDB(server))
+	t.Run("without the lock", func(t *testing.T) { testWithoutLock(t, onMariaDB(server)) })
 	t.Run("lost replies", func(t *testing.T) {
 		t.Parallel()
 		testLostReplies(t, onMariaDB(server), server.Address())
@@ -56,7 +60,6 @@ func suite(t *testing.T, newTarget targetFunc) {
 		"conformance of goose":   testGooseConformance,
 		"killed":                 testKilled,
 		"killed in a Run":        testKilledInRun,
-		"without the lock":       testWithoutLock,
 		"fence":                  testFence,
 		"stopped":                testStopped,
 	} {
@@ -220,12 +223,9 @@ func testLostReplies(t *testing.T, newTarget targetFunc, address string) {
 }
 
 // Control: without the adapter, migrate has no lock in SQLite and with the option NoLock, and another process works
-// at the same time.
+// at the same time. In PostgreSQL the driver has a lock of its own: see testPooler.
 func testWithoutLock(t *testing.T, newTarget targetFunc) {
 	at := newTarget(t)
-	if at.Kind == "pgx" {
-		t.Skip("the driver has a lock of its own; see the tests of the pooler")
-	}
 	p := start(t, job{Target: at, Tool: migrateNoLease, Pause: "after version"})
 	p.expect(t, "paused")
 	if err := (job{Target: at, Tool: migrateNoLease}).run(t.Context(), func(string) {}); err != nil {
