@@ -110,7 +110,7 @@ func (l *Locker) Do(ctx context.Context, job string, f func(ctx context.Context,
 	isEarly := time.Until(next) <= l.early
 	err = try()
 	var held *lease.HeldError
-	if !began && errors.As(err, &held) && held.Wait > 0 && held.Record.Renewed.Add(2*held.Record.TTL).Before(time.Now()) {
+	if !began && errors.As(err, &held) && held.Record.State == lease.Held && held.Record.Renewed.Add(2*held.Record.TTL).Before(time.Now()) {
 		// The holder seems dead. A holder that lives renews while this one waits.
 		select {
 		case <-time.After(held.Wait):

@@ -321,6 +321,44 @@ func ahead(st store.Store, by time.Duration) store.Store {
 	})
 }
 
+// A machine died during a run. The next tick of another machine waits until the lease is over, and runs, also if its
+// process has never seen the record.
+func TestDeadHolder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st, end := memstore.New(), make(chan struct{})
+		dead := newLocker(t, st, lease.Daily(nil), &cronlock.Options{Lease: lease.Options{ManualRenewal: true}})
+		var died sync.WaitGroup
+		died.Go(func() {
+			_ = dead.Do(t.Context(), "tick", func(context.Context, *lease.Guard) error {
+				<-end
+				return nil
+			})
+		})
+		defer died.Wait()
+		defer close(end)
+		time.Sleep(24 * time.Hour)
+		// A process that has just started has never seen the record.
+		if err := newLocker(t, st, lease.Daily(nil), nil).Do(t.Context(), "tick", nothing); err != nil {
+			t.Errorf("the tick of the next day: %v", err)
+		}
+		// A holder that lives is not waited for.
+		lives := make(chan struct{})
+		died.Go(func() {
+			_ = newLocker(t, st, lease.Daily(nil), nil).Do(t.Context(), "other", func(context.Context, *lease.Guard) error {
+				<-lives
+				return nil
+			})
+		})
+		defer close(lives)
+		time.Sleep(time.Hour)
+		before := time.Now()
+		err := newLocker(t, st, lease.Daily(nil), nil).Do(t.Context(), "other", nothing)
+		if took := time.Since(before); !errors.Is(err, lease.ErrHeld) || took > time.Second {
+			t.Errorf("while the job runs: %v after %v", err, took)
+		}
+	})
+}
+
 // The clock of a machine is ahead by three periods. It runs each tick before the others. When it dies, the
 // others skip those ticks that it has run, and no tick runs twice.
 func TestClockAhead(t *testing.T) {

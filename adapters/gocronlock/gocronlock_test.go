@@ -225,6 +225,33 @@ func TestUnlockAfterItsContext(t *testing.T) {
 	})
 }
 
+// gocron passes one context to all runs of a job. While an earlier run has not ended here, no run begins: its task would
+// get the lock of the other one.
+func TestRunAfterALostRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := memstore.New()
+		l := newLocker(t, st, lease.Every(time.Minute))
+		first, err := l.Lock(t.Context(), "tick")
+		must(t, err)
+		client, err := lease.New(st, nil)
+		must(t, err)
+		info, err := client.Inspect(t.Context(), "test/tick")
+		must(t, err)
+		_, err = client.Break(t.Context(), "test/tick", info.Record.Token, &lease.BreakOptions{Immediate: true})
+		must(t, err)
+		time.Sleep(5 * time.Minute)
+		if _, err := l.Lock(t.Context(), "tick"); !errors.Is(err, lease.ErrHeld) {
+			t.Errorf("beside the first run: %v", err)
+		}
+		if err := first.Unlock(t.Context()); !errors.Is(err, lease.ErrLost) {
+			t.Errorf("the first run: %v", err)
+		}
+		second, err := l.Lock(t.Context(), "tick")
+		must(t, err)
+		must(t, second.Unlock(t.Context()))
+	})
+}
+
 // A task learns of a lost lease, of the end of its scheduler, and of a request to yield. It gets the token of its
 // run, and its result is in the record. The next tick runs elsewhere.
 func TestTask(t *testing.T) {

@@ -459,6 +459,26 @@ func TestDamage(t *testing.T) {
 	steps(t, []http.Handler{h}, []step{{"POST /state/s", stateOf(2, "y"), 200, ""}, {"GET /state/s", "", 200, stateOf(2, "y")}})
 }
 
+// TestUnreadablePart: the store cannot read a part that no version uses any more. The next version gets another slot.
+func TestUnreadablePart(t *testing.T) {
+	var unreadable string
+	s := store.Intercept(memstore.New(), func(ctx context.Context, op *store.Op, next store.Handler) error {
+		if op.Key == unreadable && (op.Kind == store.OpGet || op.Kind == store.OpPut) {
+			return store.ErrCorrupt
+		}
+		return next(ctx, op)
+	})
+	hs := []http.Handler{handler(t, s, &tofustate.Options{Keep: 1})}
+	steps(t, hs, []step{{"POST /state/s", stateOf(1, "x"), 200, ""}})
+	var part string
+	for key := range store.List(t.Context(), s, "tofu/part") {
+		part = key
+	}
+	steps(t, hs, []step{{"POST /state/s", stateOf(2, "y"), 200, ""}})
+	unreadable = part
+	steps(t, hs, []step{{"POST /state/s", stateOf(3, "z"), 200, ""}, {"GET /state/s", "", 200, stateOf(3, "z")}})
+}
+
 // TestOldRecord: records of this format remain readable, and fields that are not known remain.
 func TestOldRecord(t *testing.T) {
 	s := memstore.New()

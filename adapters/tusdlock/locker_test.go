@@ -361,6 +361,28 @@ func TestHandler(t *testing.T) {
 	}
 }
 
+// Another host asks for the lock before tusd reads the body. tusd ignores this request, so the body ends.
+func TestRequestBeforeTheFirstByte(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := memstore.New()
+		first, second := newHost(t, st, "first"), newHost(t, st, "second")
+		uploads := first.Handler(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			l := first.lock(t, "upload")
+			if err := l.Lock(r.Context(), func() {}); err != nil {
+				t.Fatal(err)
+			}
+			second.refused(t, "upload")
+			time.Sleep(ttl)
+			if n, err := r.Body.Read(make([]byte, 4)); n > 0 || !errors.Is(err, handler.ErrUploadInterrupted) {
+				t.Errorf("%d bytes, %v", n, err)
+			}
+			unlock(t, l)
+		}))
+		r := httptest.NewRequest("PATCH", "/files/upload", strings.NewReader("late"))
+		uploads.ServeHTTP(httptest.NewRecorder(), r.WithContext(t.Context()))
+	})
+}
+
 // The store is away when the host starts.
 func TestStoreAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
