@@ -21,9 +21,9 @@
 //     other server before it orders.
 //   - Unlock returns a lease.LostError, and certmagic logs the error.
 //
-// Each record contains the token of the lock under which it was written. So this holds even for a request that the
-// network delays. It needs subjects in ASCII, as Caddy passes them. All other keys belong to no lock: their last
-// writer wins.
+// Each record contains the token of the lock under which it was written. So Store and Delete also refuse a request that
+// the network delays. This works only for subjects in ASCII, as Caddy passes them. All other keys belong to no lock:
+// their last writer wins. After Unlock, and so after certmagic.CleanUpOwnLocks, nothing is checked.
 //
 // # Registers
 //

@@ -29,12 +29,15 @@
 // commit by themselves. Such a statement of a former holder can reach the database late if the process was
 // stopped just before it. A statement that the server already runs continues when the process dies.
 //
+// With goose.WithIsolateDDL, all statements commit by themselves. With goose.WithDisableVersioning, goose does not
+// call the store, so there is no fence.
+//
 // A stopped process keeps its open transaction. Its locks in the database can make the next holder wait.
 // Limit this time with the settings of the database, for example idle_in_transaction_session_timeout.
 //
 // # Choose the store
 //
-// The store may be package sqlstore in the migrated database, but not in SQLite. There a migration stops the
-// renewals of the lease, because SQLite has one writer at a time: use another file, or a directory. Goose keeps one connection of its *sql.DB for the whole run. So the store
-// needs its own *sql.DB, or a pool of at least three connections.
+// The store may be package sqlstore in the migrated database, but not in SQLite. SQLite has one writer at a time, so a
+// migration blocks the renewals of the lease: use another file, or a directory. Goose keeps one connection of its
+// *sql.DB for the whole run. So the store needs its own *sql.DB, or a pool of at least three connections.
 package gooselock

@@ -47,6 +47,7 @@ type Driver struct {
 	cancel context.CancelFunc // of the Lock that waits, or nil
 	guard  *lease.Guard       // of the last Lock, until Unlock
 	used   bool               // whether a call has used guard
+	freed  bool               // whether freeUnused releases guard
 }
 
 // New returns a driver that does the same as inner, but takes its lock with the client under this name. All
@@ -130,7 +131,7 @@ func (d *Driver) end(guard *lease.Guard) (kept bool) {
 	if guard == nil || d.closed {
 		return false
 	}
-	d.guard, d.used = guard, false
+	d.guard, d.used, d.freed = guard, false, false
 	time.AfterFunc(UnusedTimeout, func() { d.freeUnused(guard) })
 	return true
 }
@@ -138,18 +139,28 @@ func (d *Driver) end(guard *lease.Guard) (kept bool) {
 // freeUnused frees the lock of the guard if no call has used it.
 func (d *Driver) freeUnused(guard *lease.Guard) {
 	d.mu.Lock()
-	defer d.mu.Unlock() // until the release: no call may begin before it
-	if d.guard == guard && !d.used {
+	unused := d.guard == guard && !d.used
+	if unused {
+		d.freed = true
+	}
+	d.mu.Unlock()
+	if unused {
 		_ = guard.Release(context.Background())
 	}
 }
 
-// use returns the guard of the present lock. It is nil if the caller has not called Lock.
-func (d *Driver) use() *lease.Guard {
+// use returns the guard of the present lock, or why it is lost. The guard is nil if the caller has not called Lock.
+func (d *Driver) use() (*lease.Guard, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	switch {
+	case d.guard == nil:
+		return nil, nil
+	case d.freed: // the release may not have begun yet
+		return d.guard, lease.ErrReleased
+	}
 	d.used = true
-	return d.guard
+	return d.guard, d.guard.Err()
 }
 
 // Unlock frees the lock. If the driver has no lock, the error is database.ErrNotLocked. Otherwise the error is
@@ -208,14 +219,14 @@ func (d *Driver) Drop() error {
 // during the call: then migrate stops, and does not make the next change. Calls without a Lock are not
 // the matter of the lock.
 func (d *Driver) guarded(what string, call func() error) error {
-	guard := d.use()
+	guard, err := d.use()
+	if err != nil {
+		return fmt.Errorf("%s: refused, because the lock is lost: %w", what, err)
+	}
 	if guard == nil {
 		return call()
 	}
-	if err := guard.Err(); err != nil {
-		return fmt.Errorf("%s: refused, because the lock is lost: %w", what, err)
-	}
-	err := call()
+	err = call()
 	if lost := guard.Err(); lost != nil {
 		err = errors.Join(err, fmt.Errorf("%s: the lock was lost meanwhile: %w", what, lost))
 	}

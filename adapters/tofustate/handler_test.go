@@ -323,6 +323,7 @@ func TestBadInput(t *testing.T) {
 		{"LOCK /state/s", hostile("Who", "\x1b[2J"), 400, "control"},
 		{"LOCK /state/s", hostile("Info", "\u009b2J"), 400, "control"},
 		{"LOCK /state/s", hostile("ID", "a\nb"), 400, "control"},
+		{"LOCK /state/s", hostile("Who", "root\u202e"), 400, "control"},
 		{"LOCK /state/s", hostile("Info", strings.Repeat("x", 5000)), 413, "larger than"},
 		{"UNLOCK /state/s", "not JSON", 400, "no description"},
 		{"BREW /state/s\x1b", "", 0, ""},

@@ -214,11 +214,6 @@ func cut(text string) string {
 	return text
 }
 
-// changesTerminal reports whether a terminal shows the letters after c in another place.
-func changesTerminal(c rune) bool {
-	return unicode.IsControl(c) || unicode.Is(unicode.Bidi_Control, c) || c == '\u2028' || c == '\u2029'
-}
-
 // decodeLock reads the description of a lock. Clients print the texts of other clients' locks on terminals.
 func decodeLock(text []byte) (info lockInfo, err error) {
 	if len(text) > maxLock {
@@ -231,8 +226,8 @@ func decodeLock(text []byte) (info lockInfo, err error) {
 		return info, refused(http.StatusBadRequest, "the ID of the lock must have 1 to %d bytes", maxText)
 	}
 	for _, field := range []string{info.ID, info.Operation, info.Info, info.Who, info.Version, info.Path} {
-		if strings.ContainsFunc(field, changesTerminal) {
-			return info, refused(http.StatusBadRequest, "the description of the lock contains control characters")
+		if strings.ContainsFunc(field, func(c rune) bool { return !unicode.IsPrint(c) }) {
+			return info, refused(http.StatusBadRequest, "the description of the lock contains control characters or invisible characters")
 		}
 	}
 	return info, nil
