@@ -117,7 +117,7 @@ mapfile -t rest < <(with "$unraced")
 mapfile -t raced < <(go list ./lease ./compat/s3verstore ./store/filestore ./items/... "${released[@]}" ./examples/... ./proof/integration/hostile |
   grep -vxF "$(go list "${plain[@]}")")
 skipped=$unraced
-mapfile -t unraced_packages < <(printf '%s\n' "${raced[@]}" | grep -E "^github.com/holdfast-go/holdfast/$large" | grep -v /adapters/)
+mapfile -t unraced_packages < <(printf '%s\n' "${raced[@]}" | grep -E "^github.com/holdfast-go/holdfast/$large")
 mapfile -t starting < <(with "$started" | grep -vE "^\./$large")
 if [ -z "${HOLDFAST_TORTURE:-}" ]; then
   mapfile -t raced < <(printf '%s\n' "${raced[@]}" | grep -vE "^github.com/holdfast-go/holdfast/$large")
@@ -168,15 +168,14 @@ finish() {
 }
 finish programs "$programs" "go test of programs, and of packages with large libraries" || failed=1
 finish without-race "$without_race" "go test without the race detector" || failed=1
-# internal/lint.sh may still run: it gets the processor time that the others leave.
+finish lint "$lint" "internal/lint.sh" || failed=1
 # Where a server cannot be had, the tests that need it say so.
 await "$servers" || cat "$work/servers"
 # Under a load of other tests, servers answer too late: nothing computes beside these tests.
 on_servers=(go test "${race[@]}" -vet=off -timeout 25m)
-# Stores and adapters with packages of their own mostly wait, for leases to expire and for servers to start again. They
-# get the processor time that the others leave.
-mapfile -t adapters < <(printf '%s\n' "${released[@]}" | grep '^\./adapters/')
-mapfile -t waiting < <(go list "${adapters[@]}" ./proof/integration/{azure,dashboard,gcs,redis,etcd,nats,leaselocks,certstore,leaderlock,migrations})
+# Stores and adapters with packages of their own mostly wait, for leases to expire and for servers to start again: one
+# after the other.
+mapfile -t waiting < <(go list ./proof/integration/{azure,dashboard,gcs,redis,etcd,nats,leaselocks,certstore,leaderlock,migrations})
 # Their servers take minutes of processor time to build, which only a long campaign does. Later runs have them.
 for server in kubernetes:kube-apiserver tofu:tofu; do
   if [ -n "${HOLDFAST_TORTURE:-}" ] || compgen -G "$(cache .)/${server#*:}-v*/" >/dev/null; then
@@ -186,7 +185,7 @@ for server in kubernetes:kube-apiserver tofu:tofu; do
   fi
 done
 mapfile -t integration < <(go list ./proof/integration/... | grep -vE '/(hostile|packages|kubernetes|tofu)$' | grep -vxF "$(printf '%s\n' "${waiting[@]}")")
-beside "$work/stores" "${on_servers[@]}" -p 3 "$@" "${waiting[@]}"
+beside "$work/stores" "${on_servers[@]}" -p 1 "$@" "${waiting[@]}"
 stores=$!
 echo "== go test against real servers"
 "${on_servers[@]}" "$@" -skip TestVersioned "${integration[@]}" || failed=1
@@ -197,5 +196,4 @@ finish stores "$stores" "go test of stores and adapters with packages of their o
 # against the other servers.
 echo "== go test of buckets with versions"
 "${on_servers[@]}" -parallel 96 "$@" -run TestVersioned ./proof/integration || failed=1
-finish lint "$lint" "internal/lint.sh" || failed=1
 exit "$failed"
