@@ -18,7 +18,7 @@ go vet "${packages[@]}"
 (cd proof/bench && GOWORK=off go vet ./...)
 # The types alone, because vet compiles the standard library for each system.
 tools=$(cache tools)
-go build -o "$tools/typecheck" ./internal/typecheck
+go build -o "$tools/typecheck" ./proof/typecheck
 for os in darwin windows; do
   echo "== types for $os"
   GOOS=$os "$tools/typecheck" "${released[@]}" ./examples/...
