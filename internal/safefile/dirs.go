@@ -10,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"syscall"
 )
 
 // OpenDir opens a directory, and reports its risks as [Directory] does. It judges the directory that it
@@ -63,7 +62,7 @@ func Escapes(err error) bool {
 // one has its name by now.
 func openSame(name string, named fs.FileInfo, open func(string) (*os.Root, error)) (*os.Root, fs.FileInfo, error) {
 	if !named.IsDir() {
-		return nil, nil, &fs.PathError{Op: "open", Path: name, Err: syscall.ENOTDIR}
+		return nil, nil, &fs.PathError{Op: "open", Path: name, Err: ErrNotDirectory}
 	}
 	dir, err := open(name)
 	if err != nil {

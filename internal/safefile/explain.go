@@ -23,7 +23,7 @@ func Explain(err error) error {
 		return fmt.Errorf("%w: the disk or the quota of the current user is full: %w", store.ErrUnavailable, err)
 	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE):
 		return fmt.Errorf("%w: too many open files; raise the limit (ulimit -n): %w", store.ErrUnavailable, err)
-	case errors.Is(err, syscall.ENOTDIR), errors.Is(err, syscall.ELOOP), Escapes(err):
+	case errors.Is(err, ErrNotDirectory), errors.Is(err, syscall.ELOOP), Escapes(err):
 		return fmt.Errorf("%w: a directory of the store is missing, because another kind of file has its name: %w", store.ErrCorrupt, err)
 	case errors.Is(err, ErrReplaced):
 		return fmt.Errorf("%w: %w", store.ErrUnavailable, err)

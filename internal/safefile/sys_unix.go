@@ -17,6 +17,9 @@ const (
 	NoFollow = noWait | syscall.O_NOFOLLOW
 )
 
+// ErrNotDirectory says that a file has the name of a directory.
+var ErrNotDirectory error = syscall.ENOTDIR
+
 // OwnerOf returns the user who owns a file, or -1 if the owner is not known.
 func OwnerOf(info fs.FileInfo) int {
 	if st, ok := info.Sys().(*syscall.Stat_t); ok {

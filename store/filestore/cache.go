@@ -84,20 +84,22 @@ func (c *cache) close() {
 	}
 }
 
-// lock waits until no other goroutine of this process reads or extends the log. It is a
-// slot and not a mutex, since its holder reads and writes files.
-func (l *log) lock(ctx context.Context) error {
+// slot is full while a goroutine uses what it guards. It is not a mutex, since its holder reads and
+// writes files.
+type slot chan struct{}
+
+func (s slot) lock(ctx context.Context) error {
 	select {
-	case l.slot <- struct{}{}:
+	case s <- struct{}{}:
 		return nil
 	default:
 	}
 	select {
-	case l.slot <- struct{}{}:
+	case s <- struct{}{}:
 		return nil
 	case <-ctx.Done():
 		return store.MarkNotApplied(context.Cause(ctx))
 	}
 }
 
-func (l *log) unlock() { <-l.slot }
+func (s slot) unlock() { <-s }

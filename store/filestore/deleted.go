@@ -53,8 +53,8 @@ func (f *floor) release() {
 	}
 }
 
-// hasFloor reports whether logs of deleted registers are ever removed: where the system, and
-// the file system, have locks.
+// hasFloor reports whether logs of deleted registers are ever removed: where the file system has
+// locks, and the system can rename a directory that has open files, which Windows cannot.
 func (s *Store) hasFloor() bool { return !s.network && runtime.GOOS != "windows" }
 
 // lockFloor locks and reads the floor.
@@ -295,8 +295,7 @@ func (s *Store) currentFloor() (uint64, error) {
 // write is unknown, and SweepDeleted then removes its register, the outcome stays unknown; see
 // [store.Resolve].
 //
-// If the file system or the operating system has no locks, the error matches
-// [errors.ErrUnsupported].
+// On Windows, and on a file system without locks, the error matches [errors.ErrUnsupported].
 func (s *Store) SweepDeleted(ctx context.Context, age time.Duration) (removed int, err error) {
 	if !s.hasFloor() {
 		return 0, fmt.Errorf("sweep deleted registers of %s: %w", s.name(), errors.ErrUnsupported)

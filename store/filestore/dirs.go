@@ -8,7 +8,6 @@ import (
 	"path"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/safefile"
@@ -115,7 +114,7 @@ func (s *Store) mkdirTop(name string) (made bool, err error) {
 	info, err := s.root.Lstat(name)
 	switch {
 	case err == nil && !info.IsDir():
-		return false, &fs.PathError{Op: "open", Path: name, Err: syscall.ENOTDIR}
+		return false, &fs.PathError{Op: "open", Path: name, Err: safefile.ErrNotDirectory}
 	case err == nil || !notExist(err):
 		return false, err
 	case s.modes.own():
@@ -249,24 +248,32 @@ func (s *Store) sweepTmp() {
 
 // sweepStages removes old stages, and files in the making, whose names have a prefix.
 func (s *Store) sweepStages(parent, prefix string) {
+	s.eachStale(parent, func(name string) bool {
+		rest, ok := strings.CutPrefix(name, prefix)
+		return ok && safefile.IsRandom(strings.TrimSuffix(rest, sweptSuffix))
+	}, func(path string, info os.FileInfo) {
+		if info.IsDir() {
+			s.sweepStage(path)
+		} else {
+			removeLeftover(s.root, path)
+		}
+	})
+}
+
+// eachStale calls f with the wanted names in a directory that are old.
+func (s *Store) eachStale(dir string, wanted func(name string) bool, f func(path string, info os.FileInfo)) {
 	var names []string
 	// Where there are too many, the next sweep has fewer to look at.
-	_ = safefile.EachName(s.root, parent, maxSweep, func(name string) {
-		if rest, ok := strings.CutPrefix(name, prefix); ok && safefile.IsRandom(strings.TrimSuffix(rest, sweptSuffix)) {
+	_ = safefile.EachName(s.root, dir, maxSweep, func(name string) {
+		if wanted(name) {
 			names = append(names, name)
 		}
 	})
 	for _, name := range names {
-		path := parent + "/" + name
-		info, err := s.root.Lstat(path)
-		if err != nil || time.Since(info.ModTime()) < staleAge {
-			continue
+		path := dir + "/" + name
+		if info, err := s.root.Lstat(path); err == nil && time.Since(info.ModTime()) >= staleAge {
+			f(path, info)
 		}
-		if !info.IsDir() {
-			removeLeftover(s.root, path)
-			continue
-		}
-		s.sweepStage(path)
 	}
 }
 

@@ -19,9 +19,8 @@
 //
 // The store needs a file system whose appends, hard links and renames are atomic: ext2 to ext4,
 // XFS, btrfs, bcachefs, JFS, tmpfs, overlay, F2FS, ZFS, APFS, HFS+, NTFS. It refuses other file
-// systems unless [Options].AllowNetwork is set. Only Linux is tested. The package builds on macOS
-// and Windows. On Windows the store does not know which processes live. So after the death of a
-// holder, a waiter waits for the TTL.
+// systems unless [Options].AllowNetwork is set. Only Linux is tested. The package also builds on
+// macOS and Windows. On Windows the store does not remove the files of deleted keys.
 //
 // If the directory is removed, moved or unmounted while a Store is open, all calls of the Store
 // fail until the program opens the directory again. Their error matches [store.ErrUnavailable] and
@@ -94,5 +93,6 @@
 //
 // Reads and writes start no goroutine. While a call waits for a change ([Store.Watch],
 // [Store.WaitLiveness], [Store.ExpectWake]), one goroutine for the whole process reads the inotify events of Linux.
-// It ends a second after the last wait, or when the store is closed.
+// It ends a second after the last wait, or when the store is closed. On Windows, each of at most 64 waits of a
+// process has a goroutine with a thread, which ends with the call.
 package filestore

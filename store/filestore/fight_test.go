@@ -381,11 +381,6 @@ func awaitWrites(t *testing.T, dir string, name string) {
 	t.Fatal("a process does not get to write anything")
 }
 
-func kill(cmd *exec.Cmd) {
-	_ = cmd.Process.Kill() // it may have ended, which its diary shows
-	_ = cmd.Wait()
-}
-
 // lastValues reads the registers of a fight, and compares them with the diaries.
 func lastValues(t *testing.T, s *filestore.Store, dir string, keys int, faults bool) (sum tally) {
 	t.Helper()

@@ -134,7 +134,7 @@ func open(dir string, opts *Options) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{dir: dir, reading: opts.ReadOnly, limits: opts.limits, closing: make(chan struct{}), idle: make(chan struct{})}
-	s.own.slot = make(chan struct{}, 1)
+	s.own.slot = make(slot, 1)
 	s.logs.max = opts.limits.maxOpen
 	if s.logs.max == 0 {
 		s.logs.max = 256
@@ -282,14 +282,10 @@ func (s *Store) get(ctx context.Context, key string) (value []byte, v store.Vers
 	return value, v, err
 }
 
-// version is get without the value; an absent key is no error.
-func (s *Store) version(ctx context.Context, key string) (store.Version, error) {
-	return s.versionSoon(ctx, key, nil)
-}
-
-// versionSoon is version. If first is not nil, it does not wait for a log that is not complete:
-// it notes in first what it saw, and returns errIncomplete until that has not changed for long.
-func (s *Store) versionSoon(ctx context.Context, key string, first *incompleteScan) (v store.Version, err error) {
+// version is get without the value; an absent key is no error. If first is not nil, version does not
+// wait for a log that is not complete: it notes in first what it saw, and returns errIncomplete
+// until that has not changed for long.
+func (s *Store) version(ctx context.Context, key string, first *incompleteScan) (v store.Version, err error) {
 	err = s.withLog(ctx, key, func(l *log) error {
 		l.first = first
 		defer func() { l.first = nil }()
@@ -306,6 +302,17 @@ func (s *Store) versionSoon(ctx context.Context, key string, first *incompleteSc
 // disk that hangs ends in no time. See [Store.AbandonedCalls].
 func bound[T any](ctx context.Context, s *Store, key string, f func() (T, error)) (T, error) {
 	return abandon.Do(ctx, &s.abandoned, key, f)
+}
+
+// counted is bound for a call that Close waits for. The function begin is s.begin or s.beginWrite.
+func counted[T any](ctx context.Context, s *Store, key string, begin func() error, f func() (T, error)) (T, error) {
+	return bound(ctx, s, key, func() (none T, err error) {
+		if err := begin(); err != nil {
+			return none, err
+		}
+		defer s.end()
+		return f()
+	})
 }
 
 // AbandonedCalls returns the number of abandoned calls. If a system call hangs, the store abandons

@@ -75,7 +75,7 @@ func (s *Store) list(ctx context.Context, prefix string, yield func(string) bool
 // version, or with the reason why the log cannot be read. An error of f ends it.
 func (s *Store) eachKey(ctx context.Context, prefix string, f func(key string, v store.Version, err error) error) error {
 	for last := ""; ; {
-		names, err := bound(ctx, s, "", func() ([]string, error) { return s.page(ctx, last) })
+		names, err := counted(ctx, s, "", s.begin, func() ([]string, error) { return s.page(ctx, last) })
 		if err != nil {
 			return explain(err)
 		}
@@ -112,7 +112,7 @@ func (s *Store) readAll(ctx context.Context, names []string, prefix string, f fu
 				continue
 			}
 			first := cmp.Or(incomplete[name], &incompleteScan{})
-			v, err := bound(ctx, s, key, func() (store.Version, error) { return s.versionSoon(ctx, key, first) })
+			v, err := bound(ctx, s, key, func() (store.Version, error) { return s.version(ctx, key, first) })
 			switch {
 			case errors.Is(err, errIncomplete):
 				incomplete[name] = first
@@ -136,10 +136,6 @@ func (s *Store) page(ctx context.Context, after string) (names []string, err err
 	if err := store.CheckContext(ctx); err != nil {
 		return nil, err
 	}
-	if err := s.begin(); err != nil {
-		return nil, err
-	}
-	defer s.end()
 	if err := s.lost(); err != nil {
 		return nil, err
 	}

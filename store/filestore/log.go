@@ -8,19 +8,19 @@ import (
 	"io/fs"
 	"os"
 	"strconv"
-	"syscall"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/fold"
+	"github.com/holdfast-go/holdfast/internal/safefile"
 	"github.com/holdfast-go/holdfast/store"
 )
 
 // log is one register, as far as this process has read it.
 type log struct {
 	key  string
-	name string        // the name of its directory
-	slot chan struct{} // full while a goroutine reads or extends the log
-	seg  *segment      // the newest one known; nil: none; guarded by the slot
+	name string   // the name of its directory
+	slot          // of the goroutine that reads or extends the log
+	seg  *segment // the newest one known; nil: none; guarded by the slot
 
 	known bool            // this process has seen the log; guarded by the slot
 	first *incompleteScan // of a listing, which does not wait for this log alone; guarded by the slot
@@ -30,7 +30,7 @@ type log struct {
 }
 
 func newLog(key string) *log {
-	return &log{key: key, name: encodeKey(key), slot: make(chan struct{}, 1)}
+	return &log{key: key, name: encodeKey(key), slot: make(slot, 1)}
 }
 
 // dir returns the directory of the log, below that of the store.
@@ -331,7 +331,7 @@ func notCreated(err error, exists bool) error {
 	switch {
 	case notExist(err), errors.Is(err, fs.ErrExist), refused(err) && exists:
 		return nil
-	case refused(err), errors.Is(err, syscall.ENOTDIR):
+	case refused(err), errors.Is(err, safefile.ErrNotDirectory):
 		return notApplied(err)
 	}
 	return unknown(err) // the directory there may be this writer's

@@ -32,11 +32,11 @@ const (
 // process is the state that all stores of this process share. The system allows a
 // user few inotify instances (128 by default) for all processes together, so a
 // process must not have more than one.
-var process = shared{slot: make(chan struct{}, 1)}
+var process = shared{slot: make(slot, 1)}
 
 type shared struct {
-	slot chan struct{} // full while a goroutine uses the other fields
-	in   *instance     // nil: none
+	slot           // of the goroutine that uses the other fields
+	in   *instance // nil: none
 }
 
 // instance is one inotify instance, with a goroutine that reads it.
@@ -98,8 +98,7 @@ func (n *notify) close() {
 	<-in.ended
 }
 
-func (p *shared) lock()   { p.slot <- struct{}{} }
-func (p *shared) unlock() { <-p.slot }
+func (p *shared) lock() { p.slot <- struct{}{} }
 
 // add registers a waiter for events of a file or directory.
 func (p *shared) add(path string, events uint32, name string) (waiter, error) {

@@ -22,22 +22,11 @@ const deadAge = 24 * time.Hour
 
 // presence is the announcement of this process: a file that it keeps locked.
 type presence struct {
-	slot chan struct{} // full while a goroutine makes or ends the announcement
-	fd   int           // not an os.File, which the collector would close
+	slot         // of the goroutine that makes or ends the announcement
+	fd   uintptr // has the lock; not an os.File, which the collector would close
 	name string
 	text string // empty: not announced
 }
-
-func (p *presence) lock(ctx context.Context) error {
-	select {
-	case p.slot <- struct{}{}:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}
-
-func (p *presence) unlock() { <-p.slot }
 
 // errNoPresence says that this system or file system cannot tell whether a process is
 // alive.
@@ -45,8 +34,8 @@ var errNoPresence = fmt.Errorf("this store does not know whether a process is al
 
 // Announce implements [store.Presence]: it creates a file that this process keeps locked until it
 // ends. [Store.Close] also ends the announcement. After Close, other processes do not know whether
-// this process lives, and do not treat it as dead. Announce works only on a local file system, and
-// not on Windows. In all other cases the error matches [errors.ErrUnsupported].
+// this process lives, and do not treat it as dead. Announce works only on a local file system of
+// Linux, macOS or Windows. In all other cases the error matches [errors.ErrUnsupported].
 func (s *Store) Announce(ctx context.Context) (string, error) {
 	select {
 	case s.own.slot <- struct{}{}:
@@ -57,7 +46,7 @@ func (s *Store) Announce(ctx context.Context) (string, error) {
 		}
 	default:
 	}
-	text, err := bound(ctx, s, "presence", func() (string, error) { return s.announce(ctx) })
+	text, err := counted(ctx, s, "presence", s.beginWrite, func() (string, error) { return s.announce(ctx) })
 	if err != nil {
 		return "", fmt.Errorf("announce this process: %w", explain(err))
 	}
@@ -65,10 +54,6 @@ func (s *Store) Announce(ctx context.Context) (string, error) {
 }
 
 func (s *Store) announce(ctx context.Context) (string, error) {
-	if err := s.beginWrite(); err != nil {
-		return "", err
-	}
-	defer s.end()
 	if err := s.own.lock(ctx); err != nil {
 		return "", err
 	}
@@ -98,7 +83,7 @@ func (s *Store) announce(ctx context.Context) (string, error) {
 // other process sees it before it is locked. It needs a stage only if other users can change
 // the directory of temporaries.
 func (s *Store) makePresence(boot string) error {
-	fd, name := -1, random()
+	name := random()
 	dir, tmp, path := s.root, tmpDir+"/"+name, tmpDir+"/"+name
 	if s.modes.own() {
 		if err := s.makeTmp(); err != nil {
@@ -117,27 +102,22 @@ func (s *Store) makePresence(boot string) error {
 		return err
 	}
 	defer f.Close()
-	err = func() error {
-		if free, err := lockFile(f, true); err != nil || !free {
-			return lockError(err)
-		}
-		if _, err := f.Write(presenceText(boot)); err != nil {
-			return err
-		}
-		if fd, err = dup(f); err != nil {
-			return err
-		}
-		return s.root.Rename(path, aliveDir+"/"+name)
-	}()
-	if err != nil {
-		if fd >= 0 {
+	id := identity(f)
+	var fd uintptr
+	if _, err = f.Write(presenceText(boot)); err == nil {
+		fd, err = lockPresence(f)
+	}
+	if err == nil {
+		if err = s.root.Rename(path, aliveDir+"/"+name); err != nil {
 			closeFD(fd)
 		}
+	}
+	if err != nil {
 		_ = dir.Remove(tmp) // or a later sweep does
 		return err
 	}
 	s.own.fd, s.own.name = fd, name
-	s.own.text = boot + "/" + name + "/" + identity(f)
+	s.own.text = boot + "/" + name + "/" + id
 	return nil
 }
 
@@ -175,14 +155,15 @@ func (p *presence) end(s *Store) error {
 }
 
 // PresenceFile announces this process, if necessary, and returns a descriptor that also keeps the
-// announcement alive. A child that inherits the descriptor (ExtraFiles of [os/exec]) keeps the
+// announcement alive. A child that inherits the descriptor (ExtraFiles of [os/exec]; on Windows an
+// inheritable duplicate in AdditionalInheritedHandles of [syscall.SysProcAttr]) keeps the
 // announcement alive after the end of this process, until the child ends or closes the
 // descriptor. So a lock whose record has this announcement lasts until the child has ended its
 // work. The caller must close the file; until then the announcement does not end.
 //
 // On Linux the descriptor is read-only and has a separate lock. So an untrusted child can release
 // its own lock, but not the lock of this process, and cannot write to the file. On other systems
-// the descriptor is a duplicate of this process's descriptor.
+// the descriptor is a duplicate of this process's descriptor. On Windows it is read-only.
 func (s *Store) PresenceFile(ctx context.Context) (*os.File, error) {
 	if _, err := s.Announce(ctx); err != nil {
 		return nil, err
@@ -221,17 +202,10 @@ func (s *Store) Liveness(ctx context.Context, announcement string) store.Livenes
 	if !ok || ctx.Err() != nil {
 		return store.LivenessUnknown
 	}
-	verdict, err := bound(ctx, s, "presence", func() (store.Liveness, error) {
-		if err := s.begin(); err != nil {
-			return store.LivenessUnknown, err
-		}
-		defer s.end()
+	verdict, _ := counted(ctx, s, "presence", s.begin, func() (store.Liveness, error) { // unknown after an error
 		verdict, _ := s.liveness(name, id)
 		return verdict, nil
 	})
-	if err != nil {
-		return store.LivenessUnknown
-	}
 	return verdict
 }
 
@@ -286,8 +260,10 @@ func (s *Store) liveness(name, id string) (_ store.Liveness, heirs bool) {
 
 // WaitLiveness implements [store.Presence]. It returns when the result of [Store.Liveness]
 // changes, or at once if the process is dead. On Linux it notices the end of a process within
-// about a millisecond. It notices the end of a child that inherited a [Store.PresenceFile] within
-// 250 ms.
+// about a millisecond. On Windows, too, the system reports this end, for at most 64 waiters of a
+// process, and not of processes of other users or in other containers. In all other cases, and
+// at the end of a child that inherited a [Store.PresenceFile], it notices the end within 250 ms
+// (one second in other containers of Windows).
 func (s *Store) WaitLiveness(ctx context.Context, announcement string) error {
 	name, id, known := s.parse(announcement)
 	heirs := false
@@ -344,22 +320,14 @@ func (s *Store) WaitLiveness(ctx context.Context, announcement string) error {
 // lock proves that a process is dead. The file does not tell since when, so the first
 // sweep that finds the process dead marks the file.
 func (s *Store) sweepAlive() {
-	var names []string
-	// Where there are too many, the next sweep has fewer to look at.
-	_ = safefile.EachName(s.root, aliveDir, maxSweep, func(name string) {
-		if safefile.IsRandom(name) {
-			names = append(names, name)
+	s.eachStale(aliveDir, safefile.IsRandom, func(path string, info os.FileInfo) {
+		if !info.Mode().IsRegular() {
+			return
+		}
+		if verdict, _ := s.liveness(info.Name(), ""); verdict == store.Dead {
+			s.sweepPresence(path)
 		}
 	})
-	for _, name := range names {
-		info, err := s.root.Lstat(aliveDir + "/" + name)
-		if err != nil || !info.Mode().IsRegular() || time.Since(info.ModTime()) < staleAge {
-			continue
-		}
-		if verdict, _ := s.liveness(name, ""); verdict == store.Dead {
-			s.sweepPresence(aliveDir + "/" + name)
-		}
-	}
 }
 
 // sweepPresence marks or removes the file of a dead process. It judges the open file:
@@ -394,14 +362,6 @@ const deadSuffix = "dead\n"
 
 // maxPresence is the largest presence file that is read, in bytes.
 const maxPresence = 4 << 10
-
-// lockError returns the reason why a new file could not be locked.
-func lockError(err error) error {
-	if err == nil {
-		err = errors.New("another process has locked the new presence file")
-	}
-	return err
-}
 
 // identity identifies an open file, until the machine restarts.
 func identity(f *os.File) string {

@@ -1,5 +1,3 @@
-//go:build linux
-
 package filestore_test
 
 import (
@@ -7,11 +5,11 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"syscall"
@@ -30,8 +28,8 @@ type presentLine struct {
 
 // present announces this process and waits to be killed. Its arguments: the
 // directory, and "alone", "heir" (with a child that inherits the announcement),
-// "hostile" (with such a child that does with it what it can, and ends) or "orphan"
-// (with a child that does not).
+// "orphan" (with a child that does not), or the name of a worker that inherits the
+// announcement, does with it what it can, and ends.
 func present(args []string) error {
 	s, err := filestore.Open(args[0], nil)
 	if err != nil {
@@ -41,31 +39,30 @@ func present(args []string) error {
 	if line.Text, err = s.Announce(testContext()); err != nil {
 		return err
 	}
-	if args[1] != "alone" {
-		cmd := exec.Command("sleep", "600")
-		if args[1] == "hostile" {
-			cmd = exec.Command("/proc/self/exe") // in a directory that another user cannot enter
-			cmd.Env = append(os.Environ(), workerEnv+"=hostile")
-			cmd.Stderr = os.Stderr
-			if os.Geteuid() == 0 {
-				cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 12345, Gid: 12345}}
-			}
+	if mode := args[1]; mode != "alone" {
+		name := mode
+		if mode == "heir" || mode == "orphan" {
+			name = "idle"
 		}
-		if args[1] != "orphan" {
+		cmd, err := childCommand(name)
+		if err != nil {
+			return err
+		}
+		if mode != "orphan" {
 			f, err := s.PresenceFile(testContext())
 			if err != nil {
 				return err
 			}
-			cmd.ExtraFiles = []*os.File{f}
+			defer f.Close()
+			if err := inherit(cmd, f); err != nil {
+				return err
+			}
 		}
 		if err := cmd.Start(); err != nil {
 			return err
 		}
-		for _, f := range cmd.ExtraFiles {
-			f.Close()
-		}
 		line.Child = cmd.Process.Pid
-		if args[1] == "hostile" {
+		if name != "idle" {
 			if err := cmd.Wait(); err != nil {
 				return err
 			}
@@ -76,6 +73,12 @@ func present(args []string) error {
 	}
 	_, err = io.Copy(io.Discard, os.Stdin)
 	return err
+}
+
+// idle waits to be killed.
+func idle([]string) error {
+	time.Sleep(10 * time.Minute)
+	return nil
 }
 
 // startPresent starts a process that announces itself.
@@ -104,9 +107,18 @@ func startPresent(t *testing.T, dir, mode string, attr *syscall.SysProcAttr) (*e
 		t.Fatal(err)
 	}
 	if line.Child != 0 {
-		t.Cleanup(func() { _ = syscall.Kill(line.Child, syscall.SIGKILL) })
+		t.Cleanup(func() { _ = killProcess(line.Child) })
 	}
 	return cmd, line
+}
+
+func killProcess(pid int) error {
+	p, err := os.FindProcess(pid)
+	if err != nil {
+		return err
+	}
+	defer p.Release()
+	return p.Kill()
 }
 
 func wantVerdict(t *testing.T, s *filestore.Store, when, text string, want store.Liveness) {
@@ -114,6 +126,18 @@ func wantVerdict(t *testing.T, s *filestore.Store, when, text string, want store
 	if got := s.Liveness(t.Context(), text); got != want {
 		t.Errorf("%s: got %v, want %v", when, got, want)
 	}
+}
+
+// wantDead is wantVerdict for a process that has just ended. Windows may need a moment to close its
+// handles.
+func wantDead(t *testing.T, s *filestore.Store, when, text string) {
+	t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); runtime.GOOS == "windows" && time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+		if s.Liveness(t.Context(), text) == store.Dead {
+			break
+		}
+	}
+	wantVerdict(t, s, when, text, store.Dead)
 }
 
 // awaited returns a channel that is closed when Await has returned.
@@ -130,17 +154,14 @@ func awaited(t *testing.T, s *filestore.Store, text string) <-chan struct{} {
 	return done
 }
 
-// TestDeadAtOnce: a process is alive until it is dead, however it is doing.
+// TestDeadAtOnce: a process is alive until it is dead.
 func TestDeadAtOnce(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir, nil)
 	cmd, line := startPresent(t, dir, "alone", nil)
 	wantVerdict(t, s, "running", line.Text, store.Alive)
 	done := awaited(t, s, line.Text)
-	if err := cmd.Process.Signal(syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
-	wantVerdict(t, s, "stopped", line.Text, store.Alive)
+	time.Sleep(50 * time.Millisecond)
 	select {
 	case <-done:
 		t.Error("await returned while the process lives")
@@ -171,63 +192,20 @@ func TestPresenceInherited(t *testing.T) {
 			wantVerdict(t, s, "both running", line.Text, store.Alive)
 			kill(cmd)
 			if mode == "orphan" {
-				wantVerdict(t, s, "only a child is left", line.Text, store.Dead)
+				wantDead(t, s, "only a child is left", line.Text)
 				return
 			}
 			wantVerdict(t, s, "the heir is left", line.Text, store.Alive)
 			done := awaited(t, s, line.Text)
 			time.Sleep(50 * time.Millisecond)
 			wantVerdict(t, s, "the heir is left, and a process waits", line.Text, store.Alive)
-			if err := syscall.Kill(line.Child, syscall.SIGKILL); err != nil {
+			if err := killProcess(line.Child); err != nil {
 				t.Fatal(err)
 			}
 			<-done
 			wantVerdict(t, s, "the heir is dead", line.Text, store.Dead)
 		})
 	}
-}
-
-// hostile does everything to the descriptor that it inherited that could end the
-// announcement of the process that gave it, or change its file.
-func hostile([]string) error {
-	const fd = 3
-	for _, how := range []int{syscall.LOCK_UN, syscall.LOCK_SH | syscall.LOCK_NB, syscall.LOCK_EX | syscall.LOCK_NB, syscall.LOCK_UN} {
-		_ = syscall.Flock(fd, how)
-	}
-	for _, command := range []int{syscall.F_SETLK, 37 /* F_OFD_SETLK */} {
-		_ = syscall.FcntlFlock(fd, command, &syscall.Flock_t{Type: syscall.F_UNLCK})
-	}
-	if n, err := syscall.Write(fd, []byte("nonsense")); err == nil {
-		return fmt.Errorf("%d bytes were written", n)
-	}
-	if err := syscall.Ftruncate(fd, 8<<40); err == nil {
-		return errors.New("the file was made longer")
-	}
-	if os.Geteuid() != 0 {
-		if f, err := os.OpenFile("/proc/self/fd/3", os.O_WRONLY, 0); err == nil {
-			f.Close()
-			return errors.New("the file was opened for writing")
-		}
-		if err := syscall.Fchmod(fd, 0o777); err == nil {
-			return errors.New("the mode of the file was changed")
-		}
-	}
-	return nil
-}
-
-// TestPresenceHostileChild: a child that was given the announcement, and has dropped its
-// rights, can neither end that of its parent nor write to its file.
-func TestPresenceHostileChild(t *testing.T) {
-	dir := t.TempDir()
-	s := open(t, dir, nil)
-	cmd, line := startPresent(t, dir, "hostile", nil)
-	wantVerdict(t, s, "after the child", line.Text, store.Alive)
-	text, err := os.ReadFile(filepath.Join(dir, "alive", strings.Split(line.Text, "/")[1]))
-	if err != nil || len(text) > 1000 || strings.Contains(string(text), "nonsense") {
-		t.Errorf("the file holds %.100q, %v", text, err)
-	}
-	kill(cmd)
-	wantVerdict(t, s, "killed", line.Text, store.Dead)
 }
 
 // TestPresenceOwn: a process is alive for itself, through any handle, and unknown
@@ -259,7 +237,7 @@ func TestPresenceUnknown(t *testing.T) {
 	s := open(t, dir, nil)
 	cmd, line := startPresent(t, dir, "alone", nil)
 	kill(cmd)
-	wantVerdict(t, s, "as it is", line.Text, store.Dead)
+	wantDead(t, s, "as it is", line.Text)
 	boot, rest, _ := strings.Cut(line.Text, "/")
 	name, id, _ := strings.Cut(rest, "/")
 	for what, text := range map[string]string{
@@ -274,14 +252,10 @@ func TestPresenceUnknown(t *testing.T) {
 	} {
 		wantVerdict(t, s, what, text, store.LivenessUnknown)
 	}
-	file := filepath.Join(dir, "alive", name)
-	if err := os.Rename(file, file+"x"); err != nil {
+	if err := os.Remove(filepath.Join(dir, "alive", name)); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Symlink(file+"x", file); err != nil {
-		t.Fatal(err)
-	}
-	wantVerdict(t, s, "a symbolic link", line.Text, store.LivenessUnknown)
+	wantVerdict(t, s, "removed", line.Text, store.LivenessUnknown)
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
 	if err := s.WaitLiveness(ctx, line.Text); !errors.Is(err, context.DeadlineExceeded) {
@@ -299,6 +273,7 @@ func TestSweepPresence(t *testing.T) {
 	}
 	cmd, line := startPresent(t, dir, "alone", nil)
 	kill(cmd)
+	wantDead(t, s, "killed", line.Text)
 	file := func(text string) string { return filepath.Join(dir, "alive", strings.Split(text, "/")[1]) }
 	age := func(d time.Duration) {
 		t.Helper()

@@ -16,11 +16,7 @@ const damagedDir = "damaged"
 // were created to test a store. If a client still uses the key, the promises of the store do not
 // hold for this client.
 func (s *Store) Erase(ctx context.Context, key string) error {
-	_, err := bound(ctx, s, key, func() (struct{}, error) {
-		if err := s.beginWrite(); err != nil {
-			return struct{}{}, err
-		}
-		defer s.end()
+	_, err := counted(ctx, s, key, s.beginWrite, func() (struct{}, error) {
 		return struct{}{}, s.withLog(ctx, key, func(l *log) error { return explain(s.erase(ctx, l)) })
 	})
 	if err != nil {
@@ -57,7 +53,7 @@ func (s *Store) erase(ctx context.Context, l *log) error {
 // Repair moves the log of a key away if it cannot be read. Then the key is absent. It returns the
 // new path, which is below "damaged" in the directory of the store. If the log can be read, the
 // error matches [store.ErrInvalid]. If there is no log, the error matches [store.ErrNotFound]. If
-// other processes have the log open, they lose it. The versions and numbers of the key start again.
+// other processes have the log open, they lose it (on Windows, Repair fails). The versions and numbers of the key start again.
 // So the caller must repair everything that depends on these versions and numbers, such as fencing
 // tokens.
 func (s *Store) Repair(ctx context.Context, key string) (where string, err error) {
@@ -82,12 +78,12 @@ func (s *Store) Repair(ctx context.Context, key string) (where string, err error
 		if _, err := s.mkdirTop(damagedDir); err != nil {
 			return explain(err)
 		}
+		l.drop() // Windows does not rename a directory that has open files
+		l.known = false
 		to := fmt.Sprintf("%s/%s.%s-%s", damagedDir, l.name, time.Now().UTC().Format("20060102T150405"), random()[:8])
 		if err := s.root.Rename(l.dir(), to); err != nil {
 			return explain(err)
 		}
-		l.drop()
-		l.known = false
 		where = s.dir + "/" + to
 		return s.syncPath()
 	})

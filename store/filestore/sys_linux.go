@@ -13,12 +13,7 @@ import (
 
 // syncData makes the contents of a file durable.
 func syncData(f *os.File) error {
-	for {
-		err := syscall.Fdatasync(int(f.Fd()))
-		if err != syscall.EINTR {
-			return err
-		}
-	}
+	return uninterrupted(func() error { return syscall.Fdatasync(int(f.Fd())) })
 }
 
 // bootID returns a text that is new with each start of the machine.
@@ -62,15 +57,11 @@ func isInherited(f *os.File) (bool, error) {
 }
 
 func ofdLock(f *os.File, command int, lock *syscall.Flock_t) error {
-	for {
-		switch err := syscall.FcntlFlock(f.Fd(), command, lock); err {
-		case syscall.EINTR:
-		case syscall.EINVAL: // not every system that calls itself Linux has these locks
-			return errors.ErrUnsupported
-		default:
-			return err
-		}
+	err := uninterrupted(func() error { return syscall.FcntlFlock(f.Fd(), command, lock) })
+	if err == syscall.EINVAL { // not every system that calls itself Linux has these locks
+		return errors.ErrUnsupported
 	}
+	return err
 }
 
 // lockHolder names a process that has the lock of flock on a file, and reports whether it is

@@ -3,6 +3,7 @@
 package filestore
 
 import (
+	"errors"
 	"os"
 	"syscall"
 )
@@ -11,10 +12,19 @@ import (
 // one contiguous piece. After a short write it does not write the rest: others may have
 // appended meanwhile.
 func writeOnce(f *os.File, b []byte) (int, error) {
+	n := 0
+	err := uninterrupted(func() (err error) {
+		n, err = syscall.Write(int(f.Fd()), b)
+		return err
+	})
+	return max(n, 0), err
+}
+
+// uninterrupted repeats a system call that a signal has interrupted.
+func uninterrupted(call func() error) error {
 	for {
-		n, err := syscall.Write(int(f.Fd()), b)
-		if err != syscall.EINTR {
-			return max(n, 0), err
+		if err := call(); err != syscall.EINTR {
+			return err
 		}
 	}
 }
@@ -22,12 +32,8 @@ func writeOnce(f *os.File, b []byte) (int, error) {
 // sizeOf returns the size of a file, and whether it has certainly lost its last name.
 func sizeOf(f *os.File) (size int64, unlinked bool, err error) {
 	var st syscall.Stat_t
-	for {
-		err = syscall.Fstat(int(f.Fd()), &st)
-		if err != syscall.EINTR {
-			return st.Size, st.Nlink == 0, err
-		}
-	}
+	err = uninterrupted(func() error { return syscall.Fstat(int(f.Fd()), &st) })
+	return st.Size, st.Nlink == 0, err
 }
 
 // lockFile locks a file, for this open file and its duplicates alone or for reading,
@@ -37,45 +43,49 @@ func lockFile(f *os.File, exclusive bool) (free bool, err error) {
 	if exclusive {
 		how = syscall.LOCK_EX
 	}
-	for {
-		switch err := syscall.Flock(int(f.Fd()), how|syscall.LOCK_NB); err {
-		case nil:
-			return true, nil
-		case syscall.EWOULDBLOCK:
-			return false, nil
-		case syscall.EINTR:
-		default:
-			return false, err
-		}
+	err = uninterrupted(func() error { return syscall.Flock(int(f.Fd()), how|syscall.LOCK_NB) })
+	if err == syscall.EWOULDBLOCK {
+		return false, nil
 	}
+	return err == nil, err
 }
 
 // unlockFile gives the lock of lockFile up, before the file is closed.
 func unlockFile(f *os.File) error { return syscall.Flock(int(f.Fd()), syscall.LOCK_UN) }
 
-// dup duplicates a descriptor; no child inherits it.
-func dup(f *os.File) (int, error) { return dupFD(int(f.Fd())) }
-
-func dupFD(fd int) (int, error) {
-	syscall.ForkLock.RLock()
-	defer syscall.ForkLock.RUnlock()
-	fd, err := syscall.Dup(fd)
-	if err == nil {
-		syscall.CloseOnExec(fd)
+// lockPresence locks a new presence file, until the returned descriptor and its duplicates are closed.
+func lockPresence(f *os.File) (fd uintptr, err error) {
+	free, err := lockFile(f, true)
+	if err == nil && !free {
+		err = errors.New("another process has locked the new presence file")
 	}
-	return fd, os.NewSyscallError("dup", err)
+	if err != nil {
+		return 0, err
+	}
+	return dupFD(f.Fd())
 }
 
-// dupFile is dup for a descriptor without an os.File.
-func dupFile(fd int, name string) (*os.File, error) {
+// dupFD duplicates a descriptor; no child inherits the duplicate.
+func dupFD(fd uintptr) (uintptr, error) {
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
+	other, err := syscall.Dup(int(fd))
+	if err == nil {
+		syscall.CloseOnExec(other)
+	}
+	return uintptr(other), os.NewSyscallError("dup", err)
+}
+
+// dupFile is dupFD for a file with a name.
+func dupFile(fd uintptr, name string) (*os.File, error) {
 	fd, err := dupFD(fd)
 	if err != nil {
 		return nil, err
 	}
-	return os.NewFile(uintptr(fd), name), nil
+	return os.NewFile(fd, name), nil
 }
 
-func closeFD(fd int) { _ = syscall.Close(fd) }
+func closeFD(fd uintptr) { _ = syscall.Close(int(fd)) }
 
 // fileID identifies an open file.
 func fileID(f *os.File) (dev, ino uint64) {

@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"time"
 
 	"github.com/holdfast-go/holdfast/internal/safefile"
 )
@@ -45,13 +44,7 @@ func (s *Store) ExpectWake(ctx context.Context, name string, wake func()) (end f
 	if path == "" || s.reading || s.watch.poll {
 		return nil, errNoWake
 	}
-	end, err = bound(ctx, s, "wake", func() (func(), error) {
-		if err := s.begin(); err != nil {
-			return nil, err
-		}
-		defer s.end()
-		return s.expectWake(ctx, path, wake)
-	})
+	end, err = counted(ctx, s, "wake", s.begin, func() (func(), error) { return s.expectWake(ctx, path, wake) })
 	if err != nil {
 		return nil, fmt.Errorf("expect a wake-up: %w", explain(err))
 	}
@@ -111,11 +104,7 @@ func (s *Store) Wake(ctx context.Context, name string) {
 	if path == "" || s.watch.poll {
 		return
 	}
-	_, _ = bound(ctx, s, "wake", func() (struct{}, error) {
-		if err := s.begin(); err != nil {
-			return struct{}{}, err
-		}
-		defer s.end()
+	_, _ = counted(ctx, s, "wake", s.begin, func() (struct{}, error) {
 		f, err := s.root.OpenFile(path, os.O_RDONLY|safefile.NoFollow, 0)
 		if err == nil {
 			f.Close()
@@ -126,17 +115,9 @@ func (s *Store) Wake(ctx context.Context, name string) {
 
 // sweepWakes removes old files of waiters. A waiter that still lives wakes up without a reason.
 func (s *Store) sweepWakes() {
-	var paths []string
-	// Where there are too many, the next sweep has fewer to look at.
-	_ = safefile.EachName(s.root, wakeDir, maxSweep, func(name string) {
-		if path := wakePath(name); path != "" {
-			paths = append(paths, path)
-		}
-	})
-	for _, path := range paths {
-		info, err := s.root.Lstat(path)
-		if err == nil && info.Mode().IsRegular() && info.Size() == 0 && time.Since(info.ModTime()) >= staleAge {
+	s.eachStale(wakeDir, func(name string) bool { return wakePath(name) != "" }, func(path string, info os.FileInfo) {
+		if info.Mode().IsRegular() && info.Size() == 0 {
 			_ = s.root.Remove(path)
 		}
-	}
+	})
 }

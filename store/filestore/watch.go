@@ -78,7 +78,8 @@ type waiter struct {
 
 // Watch implements [store.Watcher]. On Linux it notices a local change within about a
 // millisecond. On other systems, and if inotify has reached its limits, Watch polls every
-// 25 to 250 ms.
+// 25 to 250 ms. On Windows it also gets reports of the system, for at most 64 waiters of a
+// process. Windows may report a write only when it becomes durable.
 func (s *Store) Watch(ctx context.Context, key string, seen store.Version) error {
 	if err := s.waitChange(ctx, key, seen); err != nil {
 		return s.opError("watch", key, err)
@@ -93,7 +94,7 @@ func (s *Store) waitChange(ctx context.Context, key string, seen store.Version) 
 	name := encodeKey(key)
 	began := time.Now()
 	err := s.wait(ctx, s.busy.has(key), func() (waiter, bool) { return s.watch.log(s.dir, name) }, func(bool) (bool, error) {
-		v, err := bound(ctx, s, "watch "+key, func() (store.Version, error) { return s.version(ctx, key) })
+		v, err := bound(ctx, s, "watch "+key, func() (store.Version, error) { return s.version(ctx, key, nil) })
 		return v != seen, err
 	})
 	if err == nil && time.Since(began) < busyTime {

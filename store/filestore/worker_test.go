@@ -1,5 +1,3 @@
-//go:build linux
-
 package filestore_test
 
 import (
@@ -16,20 +14,8 @@ const workerEnv = "HOLDFAST_FILESTORE_WORKER"
 
 // workers are what a process can be asked to do, with its arguments.
 var workers = map[string]func(args []string) error{
-	"fight":     fight,
-	"present":   present,
-	"foreign":   foreign,
-	"sweep":     sweepForEver,
-	"sweepOnce": sweepOnce,
-	"lockFloor": lockFloor,
-	"neighbour": neighbour,
-	"exchange":  exchange,
-	"expect":    expect,
-	"hostile":   hostile,
-	"ops":       operate,
-	"short":     short,
-	"sync":      syncTogether,
-	"wait":      waitForChange,
+	"present": present,
+	"idle":    idle,
 }
 
 // A worker that ends by itself, with an error, fails the test through its command.
@@ -38,7 +24,11 @@ func TestMain(m *testing.M) {
 	if name == "" {
 		os.Exit(m.Run())
 	}
-	if err := workers[name](os.Args[1:]); err != nil {
+	work := workers[name]
+	if work == nil {
+		work = systemWorkers[name]
+	}
+	if err := work(os.Args[1:]); err != nil {
 		fmt.Fprintln(os.Stderr, name+":", err)
 		os.Exit(1)
 	}
@@ -63,3 +53,8 @@ var torture = os.Getenv("HOLDFAST_TORTURE") != ""
 
 // testContext is the context of a worker, which is killed and has no other end.
 func testContext() context.Context { return context.Background() }
+
+func kill(cmd *exec.Cmd) {
+	_ = cmd.Process.Kill() // it may have ended, which its diary shows
+	_ = cmd.Wait()
+}
