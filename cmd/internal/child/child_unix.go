@@ -361,9 +361,9 @@ func processOf(pid int) (state byte, parent, group int, ok bool) {
 	return state, parent, group, true
 }
 
-// Inheritable returns a duplicate of f that children inherit. Its number is high, so that
+// Inheritable returns a duplicate of f that all children inherit. Its number is high, so that
 // it does not take the place of a descriptor that a user passes to the child on purpose.
-func Inheritable(f *os.File) (*os.File, error) {
+func Inheritable(_ *exec.Cmd, f *os.File) (*os.File, error) {
 	fd, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD, 200)
 	if err != nil {
 		return nil, err

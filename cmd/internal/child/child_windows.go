@@ -1,7 +1,6 @@
 package child
 
 import (
-	"errors"
 	"os"
 	"os/exec"
 	"syscall"
@@ -28,7 +27,7 @@ func Start(cmd *exec.Cmd) (*Process, error) {
 	if err != nil {
 		return nil, err
 	}
-	cmd.SysProcAttr = &syscall.SysProcAttr{CreationFlags: syscall.CREATE_NEW_PROCESS_GROUP}
+	attributesOf(cmd).CreationFlags = syscall.CREATE_NEW_PROCESS_GROUP
 	if err := cmd.Start(); err != nil {
 		_ = windows.CloseHandle(job)
 		return nil, err
@@ -102,6 +101,24 @@ func (c *Process) Close() {
 	}
 }
 
-func Inheritable(*os.File) (*os.File, error) { return nil, errors.ErrUnsupported }
+// Inheritable returns a duplicate of f that the command inherits, and the processes that the
+// command starts, if it passes on its handles.
+func Inheritable(cmd *exec.Cmd, f *os.File) (*os.File, error) {
+	var h syscall.Handle
+	self, _ := syscall.GetCurrentProcess() // a constant
+	if err := syscall.DuplicateHandle(self, syscall.Handle(f.Fd()), self, &h, 0, true, syscall.DUPLICATE_SAME_ACCESS); err != nil {
+		return nil, os.NewSyscallError("DuplicateHandle", err)
+	}
+	attr := attributesOf(cmd)
+	attr.AdditionalInheritedHandles = append(attr.AdditionalInheritedHandles, h)
+	return os.NewFile(uintptr(h), f.Name()), nil
+}
+
+func attributesOf(cmd *exec.Cmd) *syscall.SysProcAttr {
+	if cmd.SysProcAttr == nil {
+		cmd.SysProcAttr = &syscall.SysProcAttr{}
+	}
+	return cmd.SysProcAttr
+}
 
 func ExitStatus(ws waitStatus) int { return ws.code }

@@ -85,7 +85,7 @@ func (a *access) supervise(f *runFlags, cmd *exec.Cmd, set *lease.GuardSet, sign
 		if _, err := p.Announce(set.Context()); err != nil {
 			continue // waiters then rely on the TTL alone
 		}
-		inherited, err := inheritPresence(set.Context(), p)
+		inherited, err := inheritPresence(set.Context(), p, cmd)
 		if err != nil {
 			return 0, false, cmp.Or(set.Err(), fmt.Errorf("run did not start the command, because the command could not inherit the proof that the lock is in use: %w", err))
 		}
@@ -231,15 +231,15 @@ func (a *access) unstoppable(left string, lost bool) {
 	a.Warnf("run could not stop the command: %s; run keeps the lock until the command ends", left)
 }
 
-// inheritPresence opens a descriptor that a child inherits. While the descriptor is open,
+// inheritPresence opens a descriptor that the command inherits. While the descriptor is open,
 // the presence of this process on a store stays up.
-func inheritPresence(ctx context.Context, p presenceFiler) (*os.File, error) {
+func inheritPresence(ctx context.Context, p presenceFiler, cmd *exec.Cmd) (*os.File, error) {
 	file, err := p.PresenceFile(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer file.Close()
-	return child.Inheritable(file)
+	return child.Inheritable(cmd, file)
 }
 
 // errTimedOut says that the command ran for longer than --timeout allows.
