@@ -267,13 +267,13 @@ func (s *Store) liveness(name, id string) (_ store.Liveness, heirs bool) {
 func (s *Store) WaitLiveness(ctx context.Context, announcement string) error {
 	name, id, known := s.parse(announcement)
 	heirs := false
-	watch := func() (waiter, bool) { return waiter{}, true }
-	if known {
-		watch = func() (waiter, bool) {
-			w, notified := s.watch.alive(filepath.Join(s.dir, aliveDir, name))
-			w.mayMiss = func() bool { return heirs }
-			return w, notified
+	watch := func() (w waiter, notified bool) {
+		if !known {
+			return w, true
 		}
+		w, notified = s.watch.alive(filepath.Join(s.dir, aliveDir, name))
+		w.mayMiss = func() bool { return heirs }
+		return w, notified
 	}
 	first, judged := store.LivenessUnknown, false
 	if known && s.busy.any() {
