@@ -30,12 +30,6 @@ func TestBreakDelaysNoTakeover(t *testing.T) {
 	bothWays(t, func(t *testing.T, st store.Store, client newParty) { breakWatched(t, st, ttl, nil) })
 }
 
-// So does a process that reads the observation of an earlier one.
-func TestBreakDelaysNoTakeoverByALaterProcess(t *testing.T) {
-	t.Parallel() // it waits in real time
-	breakWatched(t, named(t), 2*time.Second, &sightings{})
-}
-
 func breakWatched(t *testing.T, st store.Store, ttl time.Duration, memory lease.Cache) {
 	dead := client(t, st, &lease.Options{TTL: ttl, ManualRenewal: true})
 	g := mustTry(t, dead, "job")

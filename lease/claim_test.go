@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -97,34 +96,6 @@ func TestLostClaimDoesNotAdoptAnothersGrant(t *testing.T) {
 		report(t, won.Err())
 		mustRelease(t, won)
 	})
-}
-
-// Many short tries, as of separate processes, take a dead holder's lock in the end.
-func TestShortTriesOfManyProcessesTakeADeadLock(t *testing.T) {
-	t.Parallel() // it waits in real time
-	st := named(t)
-	memory := lease.FileCache(filepath.Join(t.TempDir(), "seen"))
-	dead := client(t, st, &lease.Options{ManualRenewal: true, TTL: 600 * time.Millisecond})
-	mustTry(t, dead, "job")
-	for began := time.Now(); ; time.Sleep(20 * time.Millisecond) {
-		c, err := lease.New(st, &lease.Options{Cache: memory})
-		must(t, err)
-		g, err := c.TryAcquire(t.Context(), "job", nil)
-		if err == nil {
-			if waited := time.Since(began); waited < 500*time.Millisecond {
-				t.Errorf("taken over after %v", waited)
-			}
-			mustRelease(t, g)
-			break
-		}
-		if !errors.Is(err, lease.ErrHeld) {
-			t.Fatal(err)
-		}
-		if time.Since(began) > 30*time.Second {
-			t.Fatal("none of the tries won")
-		}
-		_ = c.Close(t.Context())
-	}
 }
 
 // Cancelling the context of an acquire, after it and while waiting.

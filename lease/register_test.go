@@ -139,45 +139,6 @@ func (s *sightings) Save(sighting lease.Observation) {
 	}
 }
 
-// Short tries in turns on two stores of one name, and on two parts of one store, keep their
-// observations apart: together they find out that the holders are dead.
-func TestObservationsOfTwoStoresOfOneName(t *testing.T) {
-	for name, open := range map[string]func(t *testing.T) [2]store.Store{
-		"two stores": func(*testing.T) [2]store.Store { return [2]store.Store{&memstore.Store{}, &memstore.Store{}} },
-		"two parts": func(t *testing.T) [2]store.Store {
-			m := &memstore.Store{}
-			return [2]store.Store{below(t, m, "a"), below(t, m, "b")}
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel() // it waits in real time
-			stores, memory := open(t), &sightings{}
-			o := &lease.Options{TTL: lease.MinLocalTTL, Cache: memory}
-			for _, st := range stores {
-				dead := client(t, newWire(st), &lease.Options{TTL: lease.MinLocalTTL, ManualRenewal: true})
-				mustTry(t, dead, "job")
-			}
-			taken := map[store.Store]bool{}
-			for end := time.Now().Add(10 * lease.MinLocalTTL); len(taken) < len(stores); time.Sleep(20 * time.Millisecond) {
-				if time.Now().After(end) {
-					t.Fatalf("the tries took %d locks of %d, all holders are dead", len(taken), len(stores))
-				}
-				for _, st := range stores {
-					if taken[st] {
-						continue
-					}
-					if g, err := client(t, newWire(st), o).TryAcquire(t.Context(), "job", nil); err == nil {
-						defer g.Release(t.Context())
-						taken[st] = true
-					} else if !errors.Is(err, lease.ErrHeld) {
-						t.Fatal(err)
-					}
-				}
-			}
-		})
-	}
-}
-
 // An observation with an impossible time makes a waiter wait no longer than none would.
 func TestImpossibleObservationDelaysNoTakeover(t *testing.T) {
 	bothWays(t, func(t *testing.T, st store.Store, client newParty) {

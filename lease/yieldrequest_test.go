@@ -384,29 +384,6 @@ func TestAgeAfterARequest(t *testing.T) {
 	})
 }
 
-// A process that reads the observation of an earlier one continues its watch over a request to
-// yield. One that has seen only the request does not reset that.
-func TestRequestDelaysNoTakeoverByALaterProcess(t *testing.T) {
-	const ttl = 2 * time.Second
-	for name, memory := range map[string]lease.Cache{"map": &sightings{}, "files": lease.FileCache(t.TempDir() + "/m")} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel() // it waits in real time
-			st := named(t)
-			mustTry(t, client(t, st, &lease.Options{TTL: ttl, ManualRenewal: true}), "job")
-			o := &lease.Options{TTL: ttl, Cache: memory}
-			began := time.Now()
-			wantHeld(t, client(t, st, o), "job")
-			time.Sleep(ttl * 2 / 3)
-			mustAsk(t, client(t, st, o), "")
-			wantHeld(t, client(t, st, o), "job")
-			mustAcquire(t, client(t, st, o), "job")
-			if took := time.Since(began); took < ttl || took > ttl*3/2 {
-				t.Errorf("taken %v after the first read, want a TTL and the allowance", took)
-			}
-		})
-	}
-}
-
 // A cache in files keeps the time of the holder's write when a later process saves the version that
 // a request to yield made of it.
 func TestFileCacheKeepsTheTimeOfTheHoldersWrite(t *testing.T) {
