@@ -6,6 +6,9 @@ import (
 	"syscall"
 )
 
+// torture reports whether the long runs are asked for.
+var torture = os.Getenv("HOLDFAST_TORTURE") != ""
+
 // systemWorkers are the workers of tests that only this system has.
 var systemWorkers = map[string]func(args []string) error{
 	"fight":     fight,

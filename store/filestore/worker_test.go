@@ -48,9 +48,6 @@ func worker(t testing.TB, name string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// torture reports whether the long runs are asked for.
-var torture = os.Getenv("HOLDFAST_TORTURE") != ""
-
 // testContext is the context of a worker, which is killed and has no other end.
 func testContext() context.Context { return context.Background() }
 
