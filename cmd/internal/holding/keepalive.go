@@ -39,8 +39,12 @@ func trusted(f *leases.Flags) error {
 		f.Grace = min(asked/4, lease.MaxDefaultGrace)
 	}
 	grace := max(f.Grace, 0)
+	unit := time.Millisecond
+	if asked >= maxKeptMargin { // show then prints a TTL of whole seconds
+		unit = time.Second
+	}
 	if f.Margin == 0 { // a tenth of the whole lease
-		f.Margin = min((asked+grace)/9+time.Millisecond, maxKeptMargin).Truncate(time.Millisecond)
+		f.Margin = min((asked+grace)/9+unit, maxKeptMargin).Truncate(unit)
 	}
 	f.TTL = (asked + f.Margin + grace).Truncate(time.Millisecond)
 	if f.TTL > lease.MaxTTL || f.TTL < asked {

@@ -279,7 +279,7 @@ func (a *access) show(ctx context.Context, f *leases.Flags, name string) error {
 	if v.Renewed != nil {
 		line("renewed", "%s (%s ago)", v.Renewed.Local().Format(time.RFC3339), output.Ago(time.Since(*v.Renewed)))
 	}
-	line("ttl", "%v", time.Duration(v.TTL)*time.Millisecond)
+	line("ttl", "%v, with the margin and the grace of the holder", time.Duration(v.TTL)*time.Millisecond)
 	if v.Expires != nil {
 		unless := ", unless it is renewed"
 		if v.State == "broken" && v.Session == "" {
