@@ -29,7 +29,7 @@ func (f *forgetful) Traits() store.Traits { return store.Traits{ConflictCarriesS
 
 // TestMemoryOfALock: what a lock under a session costs while it is held, in memory and goroutines.
 func TestMemoryOfALock(t *testing.T) {
-	const locks, most = 2000, 360
+	const locks, most = 2000, 330
 	session := open(t, client(t, &forgetful{}, nil))
 	held := make([]*lease.Guard, locks)
 	inUse := func() uint64 {

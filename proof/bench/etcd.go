@@ -108,7 +108,7 @@ func (s countedStream) SendMsg(m any) error {
 
 func (m *etcdMember) lock(ctx context.Context, name string, mode mode) (func() error, error) {
 	switch mode {
-	case exclusive, fair: // its locks are given in the order of arrival
+	case exclusive, fair, once: // its locks are given in the order of arrival
 		l := concurrency.NewMutex(m.s, "/"+m.under+"/lock/"+name)
 		if err := l.Lock(ctx); err != nil {
 			return nil, err

@@ -29,6 +29,7 @@ const (
 	shared
 	slots
 	linger
+	once // as exclusive, of a lock that the member takes only once
 )
 
 // semaphore is how many hold a lock at once in the mode slots.
@@ -138,11 +139,18 @@ type leaseMember struct {
 }
 
 func (m *leaseMember) lock(ctx context.Context, name string, mode mode) (func() error, error) {
-	h, err := m.handle(name, mode)
-	if err != nil {
-		return nil, err
+	acquire := m.c.Acquire
+	if m.s != nil {
+		acquire = m.s.Acquire
 	}
-	g, err := h.Acquire(ctx)
+	if mode != once {
+		h, err := m.handle(name, mode)
+		if err != nil {
+			return nil, err
+		}
+		acquire = func(ctx context.Context, _ string, _ *lease.LockOptions) (*lease.Guard, error) { return h.Acquire(ctx) }
+	}
+	g, err := acquire(ctx, name, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -255,7 +263,7 @@ func (e *errand) hold(ctx context.Context, m member, kept []func() error) (*hold
 			go func() {
 				for i := p; i < e.Locks; i += parallel {
 					var err error
-					if kept[i], err = m.lock(ctx, lockName(i), exclusive); err != nil {
+					if kept[i], err = m.lock(ctx, lockName(i), once); err != nil {
 						errs <- err
 						return
 					}
@@ -288,7 +296,7 @@ func (e *errand) wait(ctx context.Context, m member, kept []func() error, lines 
 	var all sync.WaitGroup
 	for i := range e.Locks {
 		all.Go(func() {
-			kept[i], errs[i] = m.lock(ctx, lockName(i), exclusive)
+			kept[i], errs[i] = m.lock(ctx, lockName(i), once)
 			t.At[i] = monotonic()
 		})
 	}

@@ -67,7 +67,7 @@ func (c countedConn) Write(message []byte) (int, error) {
 func (m *zooMember) lock(ctx context.Context, name string, mode mode) (func() error, error) {
 	defer context.AfterFunc(ctx, m.c.Close)() // the client's calls know no contexts
 	switch dir := "/" + m.under + "/" + name; mode {
-	case exclusive, fair: // its locks are given in the order of arrival
+	case exclusive, fair, once: // its locks are given in the order of arrival
 		l := zk.NewLock(m.c, dir, zk.WorldACL(zk.PermAll))
 		return l.Unlock, l.Lock()
 	case shared:

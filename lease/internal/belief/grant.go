@@ -244,7 +244,7 @@ func (g *Grant) Halt(cause error) bool {
 	g.ended = cause
 	g.detached = cause == ErrDetached
 	g.taken = mayBeTaken(cause)
-	for guard := g.guard; guard != nil; guard = guard.next {
+	for guard := g.guard; guard != nil; guard = guard.state().next {
 		guard.end(cause)
 	}
 	if g.timer != nil {

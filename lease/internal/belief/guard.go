@@ -9,22 +9,21 @@ import (
 // Guard is one user of a grant. The grant lasts until the last of its guards is released. The mutex
 // of the grant guards it.
 type Guard struct {
-	g    *Grant
-	next *Guard // of the same grant
-
+	g   *Grant
 	ctx context.Context // that it was taken with: its values are the guard's
-	own *guardState     // nil until the guard has ended, or its context is needed
-
-	wasLastHolder bool // no other handle has held the lock since the guard before
-	released      bool
-	last          bool // it was the last guard of the grant that was released
+	own *guardState     // nil while the guard has nothing of that
 }
 
 // guardState is what most guards do not have that are only held.
 type guardState struct {
+	next   *Guard                  // of the same grant
 	ctx    context.Context         // its own; nil until it is needed
 	cancel context.CancelCauseFunc // of ctx
 	cause  error                   // why the guard has ended, nil until it has
+
+	wasLastHolder bool // no other handle has held the lock since the guard before
+	released      bool
+	last          bool // it was the last guard of the grant that was released
 }
 
 // state returns the state of the guard, which may be changed. The caller holds the mutex of the grant.
@@ -50,7 +49,10 @@ func (g *Grant) Join(ctx context.Context, guard *Guard) bool {
 	if g.ended != nil || g.releasing {
 		return false
 	}
-	*guard = Guard{g: g, next: g.guard, ctx: cell.Unbound(ctx), wasLastHolder: g.endIdle() || g.followsItself()}
+	*guard = Guard{g: g, ctx: cell.Unbound(ctx)}
+	if last := g.endIdle() || g.followsItself(); last || g.guard != nil {
+		guard.own = &guardState{next: g.guard, wasLastHolder: last}
+	}
 	g.guard = guard
 	return true
 }
@@ -59,7 +61,11 @@ func (g *Grant) Join(ctx context.Context, guard *Guard) bool {
 func (g *Guard) Grant() *Grant { return g.g }
 
 // WasLastHolder reports whether no other handle has held the lock since the guard before.
-func (g *Guard) WasLastHolder() bool { return g.wasLastHolder }
+func (g *Guard) WasLastHolder() bool {
+	g.g.mu.Lock()
+	defer g.g.mu.Unlock()
+	return g.own != nil && g.own.wasLastHolder
+}
 
 // Context returns a context that ends with the guard. Its method Err reads the clocks.
 func (g *Guard) Context() context.Context {
@@ -105,16 +111,17 @@ func (g *Guard) Release(ctx context.Context) error {
 	if most > 0 && gr.known().Rec.Linger == 0 { // it was handed over: others do not know that asking pays
 		most = 0
 	}
-	if !g.released {
+	own := g.state()
+	if !own.released {
 		g.end(ErrReleased)
 		gr.drop(g)
-		g.released, g.last = true, gr.guard == nil && !gr.becomeIdle(most)
-		if g.last {
+		own.released, own.last = true, gr.guard == nil && !gr.becomeIdle(most)
+		if own.last {
 			gr.acts()
 			gr.releasing = true
 		}
 	}
-	last, cause := g.last, g.why()
+	last, cause := own.last, own.cause
 	gr.mu.Unlock()
 	if last {
 		return gr.Release(ctx, ErrReleased)
@@ -127,9 +134,9 @@ func (g *Guard) Release(ctx context.Context) error {
 
 // drop takes a guard from those of the grant. The caller holds g.mu.
 func (g *Grant) drop(guard *Guard) {
-	for at := &g.guard; *at != nil; at = &(*at).next {
+	for at := &g.guard; *at != nil; at = &(*at).state().next {
 		if *at == guard {
-			*at = guard.next
+			*at = guard.state().next
 			return
 		}
 	}

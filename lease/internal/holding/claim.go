@@ -171,8 +171,7 @@ func (h *Holder) begin(ctx context.Context, base *cell.Seen, f cell.Finding, m l
 		}
 		return nil, now, nil
 	}
-	began := c.Space.Clock.SinceStart()
-	if h.Under == nil && began >= sent+c.Space.Set.Trust() || h.Under != nil && h.Under.Err() != nil {
+	if h.Under == nil && c.Space.Clock.SinceStart() >= sent+c.Space.Set.Trust() || h.Under != nil && h.Under.Err() != nil {
 		return late(now)
 	}
 	g := h.believe(ctx, base, now, m, sent, f.Durable, reason)
@@ -192,7 +191,7 @@ func (h *Holder) begin(ctx context.Context, base *cell.Seen, f cell.Finding, m l
 	}
 	h.mu.Lock()
 	h.passed = h.grant != nil && base.Rec != nil && base.Rec.Process != cell.ProcessID()
-	h.grant, h.began = g, began
+	h.grant = g
 	h.abandoned = nil
 	h.mu.Unlock()
 	h.Cell.Note(now)
@@ -287,7 +286,7 @@ func (o *owner) Named(locks []string) {
 // Wanted notes that others want the lock.
 func (o *owner) Wanted() {
 	o.mu.Lock()
-	o.contended = true
+	(*Holder)(o).used().contended = true
 	o.mu.Unlock()
 }
 

@@ -25,11 +25,8 @@ type Holder struct {
 	Cell cell.Cell // of the record
 	*scope
 
-	mu        sync.Mutex
-	grant     *belief.Grant // the current grant, or the last one
-	began     time.Duration // when grant began
-	passed    bool          // another process has held the lock since the grant before
-	contended bool          // others were met when the lock was taken last
+	mu    sync.Mutex
+	grant *belief.Grant // the current grant, or the last one
 
 	*inUse // nil while it is not needed; see use
 }
@@ -47,9 +44,11 @@ type scope struct {
 	campaign *atomic.Pointer[[]byte]
 }
 
-// inUse is what a holder needs while goroutines take its lock.
+// inUse is what a holder needs while goroutines take its lock, or when others want the lock.
 type inUse struct {
 	users     int             // goroutines that use it
+	passed    bool            // another process has held the lock since the grant before
+	contended bool            // others were met when the lock was taken last
 	abandoned map[string]bool // grants that were sent and never handed out
 
 	place membership.Place // in the wait for the lock
@@ -93,7 +92,7 @@ func (h *Holder) use() (done func()) {
 func (h *Holder) unuse() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.users--; h.users == 0 && h.abandoned == nil && !h.place.HasWaited() {
+	if h.users--; h.users == 0 && h.abandoned == nil && !h.passed && !h.contended && !h.place.HasWaited() {
 		h.inUse = nil
 	}
 }
@@ -620,7 +619,7 @@ func (h *Holder) reacquireDelay() time.Duration {
 	case h.contended:
 		yield = set.MaxPoll
 	default:
-		if part := (h.c.Space.Clock.SinceStart() - h.began - since) / reacquirePart; part >= set.MinPoll {
+		if part := last.Rec.Renewed.Sub(last.Rec.Granted) / reacquirePart; part >= set.MinPoll {
 			yield = min(part, set.MaxPoll)
 		}
 	}
