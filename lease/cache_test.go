@@ -2,6 +2,7 @@ package lease_test
 
 import (
 	"errors"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -86,4 +87,30 @@ func TestCachedSlotCountRefusesNoHandle(t *testing.T) {
 	}
 	must(t, errOf(client(t, st, nil).Resize(t.Context(), "job", 3)))
 	mustRelease(t, mustTake(t, with(t, process(), "job", lease.LockOptions{Slots: 3})))
+}
+
+// loads counts how often a cache that has nothing is asked.
+type loads struct {
+	lease.Cache
+	n atomic.Int32
+}
+
+func (l *loads) Load(string, string) (lease.Observation, bool) {
+	l.n.Add(1)
+	return lease.Observation{}, false
+}
+
+// TestCacheIsAskedOnce: before a client has read a lock, it asks a cache that does not know the lock only once.
+func TestCacheIsAskedOnce(t *testing.T) {
+	st, err := filestore.Open(t.TempDir(), nil)
+	must(t, err)
+	t.Cleanup(func() { st.Close() })
+	mustRelease(t, mustTry(t, client(t, st, nil), "job"))
+	cache := &loads{Cache: &sightings{}}
+	g, err := client(t, st, &lease.Options{Cache: cache}).Acquire(t.Context(), "job", nil)
+	must(t, err)
+	mustRelease(t, g)
+	if n := cache.n.Load(); n != 1 {
+		t.Errorf("the cache was asked %d times, want once", n)
+	}
 }

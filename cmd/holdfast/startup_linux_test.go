@@ -56,8 +56,8 @@ func TestStartUpSystemCalls(t *testing.T) {
 		}
 	}
 	t.Logf("%d system calls: %v", total, calls)
-	if total > 255 {
-		t.Errorf("%d system calls, want at most 255: %v", total, calls)
+	if total > 235 {
+		t.Errorf("%d system calls, want at most 235: %v", total, calls)
 	}
 	if processes != 1 || calls["execve"] != 2 {
 		t.Errorf("%d processes were started, and %d programs; want the command alone", processes, calls["execve"]-1)
@@ -104,8 +104,8 @@ func TestStartUpPackages(t *testing.T) {
 		}
 	}
 	t.Logf("%d allocations, %d of them in packages of this module", all, ours)
-	if all == 0 || all > 270 {
-		t.Errorf("%d allocations before main, want at most 270:\n%s", all, out)
+	if all == 0 || all > 260 {
+		t.Errorf("%d allocations before main, want at most 260:\n%s", all, out)
 	}
 	if ours == 0 || ours > 90 {
 		t.Errorf("%d allocations in packages of this module, want at most 90: a regular expression or a table can wait until it is used:\n%s", ours, text.String())

@@ -46,7 +46,18 @@ type app struct {
 // Main runs the command line of this process with these drivers, and ends the process. If the servers of the
 // command serve are nil, the companion serves.
 func Main(drivers stores.Drivers, servers *serving.Servers) {
+	growStack()
 	os.Exit(runProgram(drivers, servers, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+}
+
+// growStack makes room on the stack of the first goroutine. Otherwise this stack grows several times during a
+// start, and each time the runtime reads tables of all frames, which are not in memory yet. That is 3 to 8 % of a
+// start of run.
+//
+//go:noinline
+func growStack() byte {
+	var room [28 << 10]byte
+	return room[len(os.Args)&1]
 }
 
 // runProgram runs the command line and returns the exit status.

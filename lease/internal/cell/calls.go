@@ -5,6 +5,7 @@ import (
 	"errors"
 	"hash/fnv"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/abandon"
@@ -177,8 +178,9 @@ func (c *Cell) wakeNext(ctx context.Context, before, next *lockrec.Record) {
 // boundCache is a cache whose calls end in time. A cache that does not answer counts as empty. Its
 // methods have no context, so that a call may have to be abandoned.
 type boundCache struct {
-	cache Cache
-	calls abandon.Calls
+	cache  Cache
+	calls  abandon.Calls
+	absent atomic.Pointer[string] // the key that it had not when it was asked last; nil after a save
 }
 
 func (b *boundCache) run(key string, f func() (Observation, bool)) (Observation, bool) {
@@ -198,10 +200,18 @@ func (b *boundCache) run(key string, f func() (Observation, bool)) (Observation,
 
 // Load implements Cache.
 func (b *boundCache) Load(storeName, key string) (Observation, bool) {
-	return b.run(key, func() (Observation, bool) { return b.cache.Load(storeName, key) })
+	if absent := b.absent.Load(); absent != nil && *absent == key {
+		return Observation{}, false // a command asks three times before it has read its lock
+	}
+	o, ok := b.run(key, func() (Observation, bool) { return b.cache.Load(storeName, key) })
+	if !ok {
+		b.absent.Store(&key)
+	}
+	return o, ok
 }
 
 // Save implements Cache.
 func (b *boundCache) Save(s Observation) {
+	b.absent.Store(nil)
 	b.run(s.Key, func() (Observation, bool) { b.cache.Save(s); return s, true })
 }
