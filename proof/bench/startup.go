@@ -38,7 +38,7 @@ func startup(w io.Writer, parent string, r *run) error {
 	if err != nil {
 		return err
 	}
-	holdfast, released, all, ended, empty, runner, err := buildPrograms(dir, command)
+	holdfast, released, all, ended, empty, runner, writer, err := buildPrograms(dir, command)
 	if err != nil {
 		return err
 	}
@@ -49,6 +49,7 @@ func startup(w io.Writer, parent string, r *run) error {
 		{name: "`holdfast-stores run x -- true`, with all libraries", argv: []string{all, "run", "x", "--", command}},
 		{name: "holdfast, ended where `main` begins", argv: []string{ended}},
 		{name: "a Go program that runs `true`", argv: []string{runner}},
+		{name: "the same, with a durable append before and after", argv: []string{writer, filepath.Join(dir, "appends")}},
 		{name: "an empty Go program", argv: []string{empty}},
 		{name: "`true`", argv: []string{command}},
 	}
@@ -77,8 +78,8 @@ func startup(w io.Writer, parent string, r *run) error {
 
 // buildPrograms builds both programs of the command as a user does; holdfast as a release does;
 // holdfast with a main that ends at once, which shows what its packages cost before they do
-// anything; and two programs of the standard library alone.
-func buildPrograms(dir, command string) (holdfast, released, all, ended, empty, runner string, err error) {
+// anything; and three programs of the standard library alone.
+func buildPrograms(dir, command string) (holdfast, released, all, ended, empty, runner, writer string, err error) {
 	const module = "../.." // bench runs in its own directory
 	build := func(name, pkg string, flags ...string) (string, error) {
 		path := filepath.Join(dir, name)
@@ -138,6 +139,43 @@ func buildPrograms(dir, command string) (holdfast, released, all, ended, empty, 
 	if err != nil {
 		return
 	}
-	runner, err = build("runner", runs)
+	if runner, err = build("runner", runs); err != nil {
+		return
+	}
+	writes, err := source("writer.go", fmt.Sprintf(durableRunner, command))
+	if err != nil {
+		return
+	}
+	writer, err = build("writer", writes)
 	return
 }
+
+// durableRunner is a program that runs a command between two durable appends to a file: no holder of a durable
+// lock can do less.
+const durableRunner = `package main
+
+import (
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+)
+
+func main() {
+	f, err := os.OpenFile(os.Args[1], os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
+	for _, run := range []func() error{func() error { return nil }, exec.Command(%q).Run} {
+		if err == nil {
+			err = run()
+		}
+		if err == nil {
+			_, err = f.WriteString(strings.Repeat("x", 400))
+		}
+		if err == nil {
+			err = syscall.Fdatasync(int(f.Fd()))
+		}
+	}
+	if err != nil {
+		panic(err)
+	}
+}
+`
