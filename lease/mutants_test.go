@@ -429,8 +429,8 @@ func TestMutants(t *testing.T) {
 			"TestRequestBadInput"},
 
 		{"a lease that is kept is not joined", "internal/holding/holder.go",
-			"	if guard := h.join(ctx, g); guard != nil {\n",
-			"	if guard := h.join(ctx, g); guard != nil && h.Opts.Linger == 0 {\n",
+			"	if guard := g.Join(ctx); guard != nil {\n",
+			"	if guard := g.Join(ctx); guard != nil && h.Opts.Linger == 0 {\n",
 			"TestLingerRequests"},
 		{"a waiter does not request an idle lock", "internal/holding/yield.go",
 			"s.Rec.Linger == 0 || l.YieldRequestedOf",

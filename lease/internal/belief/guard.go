@@ -42,19 +42,19 @@ func (g *Guard) why() error {
 	return g.own.cause
 }
 
-// Join makes guard one of the grant, with the values of ctx. It returns false if the grant is over.
-func (g *Grant) Join(ctx context.Context, guard *Guard) bool {
+// Join returns a new guard of the grant, with the values of ctx. It returns nil if the grant is over.
+func (g *Grant) Join(ctx context.Context) *Guard {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.ended != nil || g.releasing {
-		return false
+		return nil
 	}
-	*guard = Guard{g: g, ctx: cell.Unbound(ctx)}
+	guard := &Guard{g: g, ctx: cell.Unbound(ctx)}
 	if last := g.endIdle() || g.followsItself(); last || g.guard != nil {
 		guard.own = &guardState{next: g.guard, wasLastHolder: last}
 	}
 	g.guard = guard
-	return true
+	return guard
 }
 
 // Grant returns the grant of the guard.

@@ -200,14 +200,14 @@ func (b *boundCache) run(key string, f func() (Observation, bool)) (Observation,
 
 // Load implements Cache.
 func (b *boundCache) Load(storeName, key string) (Observation, bool) {
-	if absent := b.absent.Load(); absent != nil && *absent == key {
-		return Observation{}, false // a command asks three times before it has read its lock
-	}
-	o, ok := b.run(key, func() (Observation, bool) { return b.cache.Load(storeName, key) })
-	if !ok {
+	// A command asks several times before it has read its lock.
+	if absent := b.absent.Load(); absent == nil || *absent != key {
+		if o, ok := b.run(key, func() (Observation, bool) { return b.cache.Load(storeName, key) }); ok {
+			return o, ok
+		}
 		b.absent.Store(&key)
 	}
-	return o, ok
+	return Observation{}, false
 }
 
 // Save implements Cache.

@@ -175,7 +175,7 @@ func (h *Holder) begin(ctx context.Context, base *cell.Seen, f cell.Finding, m l
 		return late(now)
 	}
 	g := h.believe(ctx, base, now, m, sent, f.Durable, reason)
-	guard := h.join(ctx, g)
+	guard := g.Join(ctx)
 	if guard == nil { // the process was stopped here until the trust was over
 		return late(g.Abandon(ctx))
 	}
@@ -229,7 +229,7 @@ func (h *Holder) believe(ctx context.Context, base, now *cell.Seen, m lockrec.Me
 // The guard is nil if the grant is over already, and open is false if the client is closed.
 func (h *Holder) Resume(ctx context.Context, before, now *cell.Seen, sent time.Duration, firm bool) (g *belief.Grant, guard *belief.Guard, open bool) {
 	g = h.believe(ctx, before, now, lockrec.Member{Grant: now.Rec.Grant, Token: now.Rec.Token}, sent, firm, "")
-	if guard = h.join(ctx, g); guard == nil {
+	if guard = g.Join(ctx); guard == nil {
 		return g, nil, true
 	}
 	if !h.c.add(h, g) {
@@ -240,15 +240,6 @@ func (h *Holder) Resume(ctx context.Context, before, now *cell.Seen, sent time.D
 	h.mu.Unlock()
 	h.Cell.Note(now)
 	return g, guard, true
-}
-
-// join returns a new guard of the grant, or nil if it is over.
-func (h *Holder) join(ctx context.Context, g *belief.Grant) *belief.Guard {
-	guard := &belief.Guard{}
-	if !g.Join(ctx, guard) {
-		return nil
-	}
-	return guard
 }
 
 // owner is a handle as its grants see it.

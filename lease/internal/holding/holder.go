@@ -572,7 +572,7 @@ func (h *Holder) joinGrant(ctx context.Context) (*belief.Guard, error) {
 		return nil, nil
 	}
 	g.Check()
-	if guard := h.join(ctx, g); guard != nil {
+	if guard := g.Join(ctx); guard != nil {
 		return guard, nil
 	}
 	releasing := g.Releasing()
