@@ -1,8 +1,13 @@
 package lease_test
 
 import (
+	"context"
+	"errors"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/holdfast-go/holdfast/lease"
@@ -67,6 +72,86 @@ func TestPushedWaitersShareReadsOfASession(t *testing.T) {
 		all.Wait()
 		if took := last.Sub(silent); took > expiry+lease.DefaultMaxPoll+time.Second {
 			t.Errorf("taken over after %v; want %v and a read at most", took, expiry)
+		}
+	})
+}
+
+// A waiter for a plain lease does not want grants of others that begin, while the lock changes hands all
+// the time. A waiter wants all other changes.
+func TestWaiterPassesOverGrants(t *testing.T) {
+	for name, session := range map[string]bool{"leases": false, "sessions": true} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, st store.Store) {
+				var watch atomic.Value // the last context
+				seen := store.Intercept(st, func(ctx context.Context, op *store.Op, next store.Handler) error {
+					if op.Kind == store.OpWatch && op.Key == "lock/job" {
+						watch.Store(context.WithoutCancel(ctx))
+					}
+					return next(ctx, op)
+				})
+				var holder, waiter locker = client(t, st, nil), client(t, seen, nil)
+				if session {
+					holder, waiter = open(t, client(t, st, nil)), open(t, client(t, seen, nil))
+				}
+				g := mustTry(t, holder, "job")
+				var all sync.WaitGroup
+				all.Go(func() { report(t, errOf(waiter.Acquire(t.Context(), "job", nil))) })
+				time.Sleep(time.Second)
+				value := func() []byte {
+					b, _, err := st.Get(t.Context(), "lock/job")
+					must(t, err)
+					return b
+				}
+				wants := watch.Load().(context.Context)
+				if got := store.Wanted(wants, value()); got != session {
+					t.Errorf("the waiter wants a grant: %v; want %v", got, session)
+				}
+				must(t, g.Release(t.Context()))
+				synctest.Wait()
+				for _, other := range []string{"", "{}", strings.Replace(string(value()), `"held"`, `"free"`, 1), strings.Replace(string(value()), `"held"`, `"broken"`, 1)} {
+					if !store.Wanted(wants, []byte(other)) {
+						t.Errorf("the waiter does not want %s", other)
+					}
+				}
+				all.Wait()
+			})
+		})
+	}
+}
+
+// A handle that leaves the lock to others after its grant, and sees a change, reads the record before it
+// writes. Otherwise its write would conflict.
+func TestHandleReadsAfterRest(t *testing.T) {
+	bubble(t, func(t *testing.T, st store.Store) {
+		conflicts := 0
+		counted := store.Intercept(st, func(ctx context.Context, op *store.Op, next store.Handler) error {
+			err := next(ctx, op)
+			if op.Kind == store.OpPut && errors.Is(err, store.ErrConflict) {
+				conflicts++
+			}
+			return err
+		})
+		other, own := client(t, st, nil), client(t, counted, nil)
+		h, err := own.Handle("job", nil)
+		must(t, err)
+		g := mustTry(t, other, "job")
+		time.AfterFunc(time.Second, func() { report(t, g.Release(t.Context())) })
+		mine, err := h.Acquire(t.Context())
+		must(t, err)
+		conflicts = 0                        // the first write tried to create the record
+		time.AfterFunc(time.Second, func() { // while the other waits
+			report(t, mine.Release(t.Context()))
+			again, err := h.Acquire(t.Context())
+			report(t, err)
+			report(t, again.Release(t.Context()))
+		})
+		g, err = other.Acquire(t.Context(), "job", nil)
+		must(t, err)
+		time.Sleep(time.Second)
+		must(t, g.Release(t.Context()))
+		time.Sleep(time.Second)
+		if conflicts > 0 {
+			t.Errorf("%d writes met a conflict", conflicts)
 		}
 	})
 }

@@ -20,6 +20,22 @@ type Watcher interface {
 	Watch(ctx context.Context, key string, seen Version) error
 }
 
+type wantedKey struct{}
+
+// WithWanted returns a context for calls of [Watcher].Watch that need not return at once for each
+// change. While a key changes all the time, such a call may pass over values for which wanted
+// returns false. It returns when the key then stays unchanged.
+func WithWanted(ctx context.Context, wanted func(value []byte) bool) context.Context {
+	return context.WithValue(ctx, wantedKey{}, wanted)
+}
+
+// Wanted reports whether a call of [Watcher].Watch with ctx has to return for a value: always, unless
+// ctx is of [WithWanted].
+func Wanted(ctx context.Context, value []byte) bool {
+	wanted, ok := ctx.Value(wantedKey{}).(func([]byte) bool)
+	return !ok || wanted(value)
+}
+
 // OpWatch is the operation of [Watcher].
 const OpWatch Kind = "watch"
 

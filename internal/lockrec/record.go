@@ -332,6 +332,13 @@ func NextToken(r *Record) (uint64, error) {
 	return follow(r.Name, r.Token)
 }
 
+// MayBeOpen reports whether the value of a register, which replaced another a moment ago, may be a record
+// that lets a client take the lock. A grant that began a moment ago does not.
+func MayBeOpen(value []byte) bool {
+	var r struct{ State State }
+	return json.Unmarshal(value, &r) != nil || r.State != Held
+}
+
 // TokenOf returns the token in the value of a register: the field "token" of the JSON object, as
 // in the record of a lock. If the value has no such field, TokenOf returns 0.
 func TokenOf(value []byte) uint64 {

@@ -111,7 +111,7 @@ func pairs(dir string, d time.Duration) (map[string]samples, error) {
 }
 
 // crowd lets eight processes take and free one key, or one key each, and returns
-// the cycles per second of all, and the least and the most of one process.
+// the cycles per second of all, the least and the most of one process, and the processor time of a cycle.
 func crowd(kind, dir string, d time.Duration, many bool) (string, error) {
 	const processes = 8
 	var workers []*worker
@@ -137,7 +137,7 @@ func crowd(kind, dir string, d time.Duration, many bool) (string, error) {
 		}
 	}
 	var counts []int
-	sum := 0
+	sum, used := 0, time.Duration(0)
 	for _, w := range workers {
 		l, err := w.next("done")
 		if err != nil {
@@ -145,9 +145,10 @@ func crowd(kind, dir string, d time.Duration, many bool) (string, error) {
 		}
 		counts = append(counts, l.N)
 		sum += l.N
+		used += l.Used
 	}
 	per := func(n int) float64 { return float64(n) / d.Seconds() }
-	return fmt.Sprintf("%.0f/s (each %.0f–%.0f)", per(sum), per(slices.Min(counts)), per(slices.Max(counts))), nil
+	return fmt.Sprintf("%.0f/s (each %.0f–%.0f), %s of processor time", per(sum), per(slices.Min(counts)), per(slices.Max(counts)), short(used/time.Duration(max(sum, 1)))), nil
 }
 
 // relay lets two processes pass the lock to and fro, and returns the times from the

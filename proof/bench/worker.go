@@ -46,6 +46,7 @@ type line struct {
 	What string // ready, held, freed, done
 	At   int64  // CLOCK_MONOTONIC, nanoseconds
 	N    int
+	Used time.Duration // processor time, of done
 }
 
 // monotonic reads the clock that all processes of the machine share.
@@ -55,6 +56,15 @@ func monotonic() int64 {
 		panic(err)
 	}
 	return ts.Nano()
+}
+
+// processor is the processor time that this process has used.
+func processor() time.Duration {
+	var u unix.Rusage
+	if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {
+		panic(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 // work is the whole life of a worker. It waits for a line on in before it begins.
@@ -72,7 +82,7 @@ func work(in io.Reader, out io.Writer, config string) error {
 	say := func(what string, at int64, n int) {
 		mu.Lock()
 		defer mu.Unlock()
-		_ = json.NewEncoder(out).Encode(line{what, at, n})
+		_ = json.NewEncoder(out).Encode(line{What: what, At: at, N: n})
 	}
 	say("ready", monotonic(), 0)
 	lines := bufio.NewReader(in)
@@ -83,7 +93,7 @@ func work(in io.Reader, out io.Writer, config string) error {
 	case t.Writes > 0:
 		return t.writeLate(ctx, l.(claimants), lines, say)
 	case t.Cycles > 0:
-		n := 0
+		n, began := 0, processor()
 		for end := time.Now().Add(t.Cycles); time.Now().Before(end); n++ {
 			unlock, err := l.lock(ctx, t.Name)
 			if err != nil {
@@ -93,7 +103,7 @@ func work(in io.Reader, out io.Writer, config string) error {
 				return err
 			}
 		}
-		say("done", monotonic(), n)
+		_ = json.NewEncoder(out).Encode(line{"done", monotonic(), n, processor() - began})
 	case t.Relay > 0:
 		for {
 			unlock, err := l.lock(ctx, t.Name)

@@ -61,15 +61,11 @@ func (c *cache) retire(l *log) (old []*log) {
 	}
 	l.place = c.lru.PushBack(l)
 	for len(c.logs) > c.max && c.lru.Len() > 0 {
-		old = append(old, c.remove(c.lru.Front()))
+		unused := c.lru.Remove(c.lru.Front()).(*log)
+		delete(c.logs, unused.key)
+		old = append(old, unused)
 	}
 	return old
-}
-
-func (c *cache) remove(place *list.Element) *log {
-	l := c.lru.Remove(place).(*log)
-	delete(c.logs, l.key)
-	return l
 }
 
 // close closes all logs. None is in use.

@@ -41,6 +41,14 @@ var NotCreated = notCreated
 // Busy reports whether a register is taken for one that changes all the time.
 func (s *Store) Busy(key string) bool { return s.busy.has(key) }
 
+// SetBusy makes a register one that has changed frequently up to a time.
+func (s *Store) SetBusy(key string, at time.Time) {
+	s.busy.note(key)
+	s.busy.mu.Lock()
+	defer s.busy.mu.Unlock()
+	s.busy.at[key] = at
+}
+
 // NoteBusy returns how many names of so many are remembered.
 func NoteBusy(n int) int {
 	var r recent

@@ -135,20 +135,14 @@ func open(dir string, opts *Options) (*Store, error) {
 	}
 	s := &Store{dir: dir, reading: opts.ReadOnly, limits: opts.limits, closing: make(chan struct{}), idle: make(chan struct{})}
 	s.own.slot = make(slot, 1)
-	s.logs.max = opts.limits.maxOpen
-	if s.logs.max == 0 {
-		s.logs.max = 256
-	}
+	s.logs.max = cmp.Or(opts.limits.maxOpen, 256)
 	if s.limits.sealBytes == 0 {
 		s.limits.sealBytes, s.limits.sealEntries = sealBytes, sealEntries
 	}
-	if s.limits.page == 0 {
-		s.limits.page = pageSize
-	}
+	s.limits.page = cmp.Or(s.limits.page, pageSize)
 	s.limits.sealer = cmp.Or(s.limits.sealer, sealerTime)
-	if s.limits.incompleteTimeout == 0 {
-		s.limits.incompleteTimeout, s.limits.floor = incompleteTimeout, floorLockTimeout
-	}
+	s.limits.incompleteTimeout = cmp.Or(s.limits.incompleteTimeout, incompleteTimeout)
+	s.limits.floor = cmp.Or(s.limits.floor, floorLockTimeout)
 	if err := safefile.MakeDirs(dir, s.limits.syncOutside); err != nil {
 		return nil, err
 	}
@@ -259,43 +253,32 @@ func (s *Store) opError(op store.Kind, key string, err error) error {
 
 // Get implements [store.Store]. The user needs only the right to read.
 func (s *Store) Get(ctx context.Context, key string) ([]byte, store.Version, error) {
-	e, err := bound(ctx, s, key, func() (e store.Entry, err error) {
-		e.Value, e.Version, err = s.get(ctx, key)
-		return e, err
-	})
+	e, err := bound(ctx, s, key, func() (store.Entry, error) { return s.get(ctx, key, nil) })
+	if err == nil && e.Version == "" {
+		err = store.ErrNotFound
+	}
 	if err != nil {
 		return nil, "", s.opError("get", key, err)
 	}
-	return e.Value, e.Version, nil
+	return append([]byte{}, e.Value...), e.Version, nil
 }
 
-func (s *Store) get(ctx context.Context, key string) (value []byte, v store.Version, err error) {
-	err = s.withLog(ctx, key, func(l *log) error {
-		if err := s.current(ctx, l, true); err != nil {
-			return explain(err)
-		}
-		if value, v = l.value(); v == "" {
-			return store.ErrNotFound
-		}
-		return nil
-	})
-	return value, v, err
-}
-
-// version is get without the value; an absent key is no error. If first is not nil, version does not
-// wait for a log that is not complete: it notes in first what it saw, and returns errIncomplete
-// until that has not changed for long.
-func (s *Store) version(ctx context.Context, key string, first *incompleteScan) (v store.Version, err error) {
+// get reads a register. The caller does not change the value. An absent key is no error. If first is
+// not nil, get does not wait for a log that is not complete: it notes in first what it saw, and returns
+// errIncomplete until that has not changed for long.
+func (s *Store) get(ctx context.Context, key string, first *incompleteScan) (e store.Entry, err error) {
 	err = s.withLog(ctx, key, func(l *log) error {
 		l.first = first
 		defer func() { l.first = nil }()
 		if err := s.current(ctx, l, true); err != nil {
 			return explain(err)
 		}
-		v = l.version()
+		if e.Version = l.version(); e.Version != "" {
+			e.Value = l.seg.state.Value
+		}
 		return nil
 	})
-	return v, err
+	return e, err
 }
 
 // bound returns the result of f, at the latest [abandon.After] the end of ctx: a system call on a

@@ -94,10 +94,8 @@ func (s *Store) eachKey(ctx context.Context, prefix string, f func(key string, v
 func (s *Store) readAll(ctx context.Context, names []string, prefix string, f func(string, store.Version, error) error) error {
 	incomplete := make(map[string]*incompleteScan)
 	for try := 0; len(names) > 0; try++ {
-		if try > 0 {
-			if err := pause(ctx, min(time.Duration(try)*time.Millisecond, maxReadPause)); err != nil {
-				return err
-			}
+		if err := pause(ctx, min(time.Duration(try)*time.Millisecond, maxReadPause)); err != nil {
+			return err
 		}
 		var again []string
 		for _, name := range names {
@@ -112,7 +110,7 @@ func (s *Store) readAll(ctx context.Context, names []string, prefix string, f fu
 				continue
 			}
 			first := cmp.Or(incomplete[name], &incompleteScan{})
-			v, err := bound(ctx, s, key, func() (store.Version, error) { return s.version(ctx, key, first) })
+			e, err := bound(ctx, s, key, func() (store.Entry, error) { return s.get(ctx, key, first) })
 			switch {
 			case errors.Is(err, errIncomplete):
 				incomplete[name] = first
@@ -121,7 +119,7 @@ func (s *Store) readAll(ctx context.Context, names []string, prefix string, f fu
 			case errors.Is(err, store.ErrClosed), errors.Is(err, errVanished):
 				return err // every other key would fail in the same way
 			}
-			if err := f(key, v, err); err != nil {
+			if err := f(key, e.Version, err); err != nil {
 				return err
 			}
 		}

@@ -81,10 +81,8 @@ func (l *log) value() ([]byte, store.Version) {
 // one.
 func (s *Store) current(ctx context.Context, l *log, reader bool) error {
 	for try := 0; ; try++ {
-		if try > 0 {
-			if err := store.CheckContext(ctx); err != nil {
-				return err
-			}
+		if err := store.CheckContext(ctx); err != nil {
+			return err
 		}
 		if l.seg == nil {
 			if err := s.findNewest(ctx, l); err != nil || l.seg == nil {
@@ -164,12 +162,7 @@ type position struct {
 // returns a mark whose segment the caller releases.
 func (s *Store) extend(ctx context.Context, l *log, c change) (store.Version, position, error) {
 	var held *floor
-	for try := 0; ; try++ {
-		if try > 0 {
-			if err := store.CheckContext(ctx); err != nil {
-				return "", position{}, err
-			}
-		}
+	for {
 		if err := s.current(ctx, l, false); err != nil {
 			return "", position{}, notApplied(err)
 		}
@@ -194,7 +187,7 @@ func (s *Store) extend(ctx context.Context, l *log, c change) (store.Version, po
 			return "", position{}, notApplied(err)
 		}
 		e := l.seg.state.Next(random(), c.value, c.deleted)
-		counts, err := l.seg.append(e)
+		counts, err := l.seg.append(e, c.durable)
 		if err != nil {
 			return versionOf(e.Number, e.Nonce), position{}, err
 		}

@@ -31,7 +31,7 @@ func (s *Store) seal(l *log) {
 func (g *segment) seal() (mine bool, err error) {
 	for !g.state.Sealed {
 		e := fold.Entry{Kind: fold.Seal, Number: g.state.Number, Nonce: random(), Prev: g.state.Nonce}
-		if mine, err = g.append(e); err != nil {
+		if mine, err = g.append(e, true); err != nil {
 			return false, err
 		}
 	}

@@ -276,7 +276,7 @@ func (s *Store) WaitLiveness(ctx context.Context, announcement string) error {
 		return w, notified
 	}
 	first, judged := store.LivenessUnknown, false
-	if known && s.busy.any() {
+	if known && s.busy.has("") {
 		// A waiter for a busy lock calls WaitLiveness at each grant, and mostly has its answer
 		// before a dead holder could matter.
 		if err := pause(ctx, busyTime); err != nil {

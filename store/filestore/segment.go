@@ -281,8 +281,9 @@ func (g *segment) apply(e fold.Entry) bool {
 }
 
 // append appends an entry, and reads the log up to it. It reports whether the entry
-// counts. Its errors state the outcome.
-func (g *segment) append(e fold.Entry) (counts bool, err error) {
+// counts. Its errors state the outcome. If the caller then makes the entry durable, append begins
+// to write it: the disk works while this process reads.
+func (g *segment) append(e fold.Entry, durable bool) (counts bool, err error) {
 	text := fold.AppendLine(nil, e)
 	n, err := writeOnce(g.file, text)
 	if n == len(text)-1 {
@@ -304,6 +305,11 @@ func (g *segment) append(e fold.Entry) (counts bool, err error) {
 		return false, notApplied(err)
 	default:
 		return false, unknown(cmp.Or[error](err, io.ErrShortWrite))
+	}
+	if durable {
+		if err := startSync(g.file, g.off); err != nil {
+			g.fails(err)
+		}
 	}
 	found := false
 	err = g.readFor(e.Nonce, func(c bool) { found, counts = true, c })
@@ -334,12 +340,17 @@ func (g *segment) sync(off int64) error {
 	}
 	upTo := g.wanted.Load()
 	if err := syncData(g.file); err != nil {
-		err = &fs.PathError{Op: "sync", Path: g.path(), Err: err}
-		g.failed.Store(&err)
-		return err
+		return g.fails(err)
 	}
 	raise(&g.syncedTo, upTo)
 	return nil
+}
+
+// fails notes that a sync failed.
+func (g *segment) fails(err error) error {
+	err = &fs.PathError{Op: "sync", Path: g.path(), Err: err}
+	g.failed.Store(&err)
+	return err
 }
 
 // raise makes n at least as large as a value.

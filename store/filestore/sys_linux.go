@@ -16,6 +16,16 @@ func syncData(f *os.File) error {
 	return uninterrupted(func() error { return syscall.Fdatasync(int(f.Fd())) })
 }
 
+// startSync begins to write what was appended after an offset, and does not wait for that: only
+// [syncData] makes it durable. The error is of a write that failed.
+func startSync(f *os.File, off int64) error {
+	err := syscall.SyncFileRange(int(f.Fd()), off, 0, 2) // SYNC_FILE_RANGE_WRITE
+	if err == syscall.EINTR || err == syscall.EINVAL || err == syscall.ENOSYS || err == syscall.EPERM {
+		return nil // nothing was begun
+	}
+	return err
+}
+
 // bootID returns a text that is new with each start of the machine.
 func bootID() (string, error) {
 	if id := knownBoot.Load(); id != nil {

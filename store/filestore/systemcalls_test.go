@@ -163,14 +163,14 @@ func TestNoInotify(t *testing.T) {
 func TestInject(t *testing.T) {
 	faults := []fault{
 		{"write", "ENOSPC", 3}, {"write", "EIO", 4},
-		{"fdatasync", "EIO", 1}, {"fdatasync", "ENOSPC", 2},
+		{"fdatasync", "EIO", 1}, {"fdatasync", "ENOSPC", 2}, {"sync_file_range", "EIO", 1}, {"sync_file_range", "ENOSPC", 3},
 		{"fsync", "EIO", 2}, {"fsync", "EIO", 5},
 		{"linkat", "ENOSPC", 1}, {"linkat", "EPERM", 2},
 		{"renameat", "EIO", 1}, {"pread64", "EIO", 5}, {"fstat", "EIO", 20},
 	}
 	if torture {
 		faults = nil
-		for _, call := range []string{"write", "fdatasync", "fsync", "linkat", "renameat", "pread64", "fstat", "newfstatat", "openat", "unlinkat", "mkdirat", "getdents64"} {
+		for _, call := range []string{"write", "fdatasync", "sync_file_range", "fsync", "linkat", "renameat", "pread64", "fstat", "newfstatat", "openat", "unlinkat", "mkdirat", "getdents64"} {
 			for _, errno := range []string{"EIO", "ENOSPC", "EACCES"} {
 				for when := 1; when <= 31; when += 3 {
 					faults = append(faults, fault{call, errno, when})

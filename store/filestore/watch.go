@@ -30,9 +30,8 @@ const (
 
 // recent remembers the names of what has happened within the last busyTime.
 type recent struct {
-	mu   sync.Mutex
-	at   map[string]time.Time
-	last time.Time // of all
+	mu sync.Mutex
+	at map[string]time.Time // the empty name: of all
 }
 
 // maxRecent is how many names are remembered. Beyond it all are forgotten, which costs a
@@ -45,22 +44,16 @@ func (r *recent) note(name string) {
 	if r.at == nil || len(r.at) >= maxRecent {
 		r.at = make(map[string]time.Time)
 	}
-	r.last = time.Now()
-	r.at[name] = r.last
+	now := time.Now()
+	r.at[name], r.at[""] = now, now
 }
 
+// has reports whether a name was noted; with an empty name, whether any was.
 func (r *recent) has(name string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	at, ok := r.at[name]
 	return ok && time.Since(at) < busyTime
-}
-
-// any reports whether anything has happened.
-func (r *recent) any() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return time.Since(r.last) < busyTime
 }
 
 // notify gets reports of changes from the system; see the files named after it.
@@ -92,35 +85,50 @@ func (s *Store) waitChange(ctx context.Context, key string, seen store.Version) 
 		return err
 	}
 	name := encodeKey(key)
-	began := time.Now()
-	err := s.wait(ctx, s.busy.has(key), func() (waiter, bool) { return s.watch.log(s.dir, name) }, func(bool) (bool, error) {
-		v, err := bound(ctx, s, "watch "+key, func() (store.Version, error) { return s.version(ctx, key, nil) })
-		return v != seen, err
-	})
-	if err == nil && time.Since(began) < busyTime {
-		s.busy.note(key)
+	last, at := seen, time.Now()
+	look := func() (bool, error) {
+		for {
+			now, err := s.get(ctx, key, nil)
+			if err != nil {
+				return false, err
+			}
+			if now.Version != last {
+				if time.Since(at) < busyTime {
+					s.busy.note(key)
+				}
+				last, at = now.Version, time.Now()
+			}
+			busy := s.busy.has(key)
+			if changed := last != seen && (!busy || store.Wanted(ctx, now.Value)); changed || !busy {
+				return changed, nil
+			}
+			if err := pause(ctx, rand.N(2*busyPause)); err != nil {
+				return false, err
+			}
+		}
 	}
-	return err
+	return s.wait(ctx, s.busy.has(key), func() (waiter, bool) { return s.watch.log(s.dir, name) }, func(bool) (bool, error) {
+		return bound(ctx, s, "watch "+key, look)
+	})
 }
 
 // wait calls done until that returns true or an error: at once, after each change that
 // the system reports (woken is true then), and at intervals. It registers a waiter before
 // each check, so that no change falls between them, and a new one each time, since the
-// file that it watches may have been replaced. Where the register is busy, it registers
-// the first waiter only after busyTime.
+// file that it watches may have been replaced. Where the register is busy, it registers none
+// before the first check, which ends when the register is quiet.
 func (s *Store) wait(ctx context.Context, busy bool, watch func() (waiter, bool), done func(woken bool) (bool, error)) error {
 	if err := s.begin(); err != nil {
 		return err
 	}
 	defer s.end()
-	began := time.Now()
 	poll, woken := minPoll, false
 	var w waiter
 	defer func() { w.end() }()
-	for {
+	for ; ; busy = false {
 		last := w
 		notified := false
-		if busy = busy && time.Since(began) < busyTime; !busy {
+		if !busy {
 			w, notified = watch()
 			last.end()
 		}
@@ -129,28 +137,23 @@ func (s *Store) wait(ctx context.Context, busy bool, watch func() (waiter, bool)
 				return context.Cause(ctx)
 			}
 			return err
+		} else if busy {
+			continue
 		}
 		pause := safetyPoll
-		switch {
-		case busy:
-			pause = rand.N(2 * busyPause)
-		case !notified || w.mayMiss != nil && w.mayMiss():
+		if !notified || w.mayMiss != nil && w.mayMiss() {
 			pause, poll = poll, min(poll*3/2, maxPoll)
 		}
 		woken = false
-		timer := time.NewTimer(pause)
 		select {
 		case <-w.wake:
 			woken = true
-		case <-timer.C:
+		case <-time.After(pause):
 		case <-s.closing:
-			timer.Stop()
 			return store.ErrClosed
 		case <-ctx.Done():
-			timer.Stop()
 			return context.Cause(ctx)
 		}
-		timer.Stop()
 	}
 }
 

@@ -262,22 +262,21 @@ func (h *Holder) Ended(ctx context.Context, l *waiting.Queue) error {
 // acquire is Acquire by the goroutine whose turn it is.
 func (h *Holder) acquire(ctx context.Context, l *waiting.Queue, w *waiting.Waiter) (*belief.Guard, error) {
 	h.Cell.Adopt(l.Last)
-	met := false    // whether another's grant was in the way
-	failed := false // whether the last attempt failed
+	met, stale := false, false // another's grant was in the way; the state that was seen last was probably replaced
 	var err error
 	for {
 		if l.Pausing() {
 			l.Await(ctx, w, &h.Cell, h.awaitSession)
 		} else {
-			l.Rest(ctx, h.reacquireDelay(), w, &h.Cell, h.awaitSession)
+			stale = l.Rest(ctx, h.reacquireDelay(), w, &h.Cell, h.awaitSession)
 		}
 		if ctx.Err() != nil {
 			return nil, Cancelled(ctx, h.Name(), cmp.Or(err, h.Ended(ctx, l)))
 		}
 		sure := l.EndPause(ctx, &h.Cell)
 		var guard *belief.Guard
-		guard, err = h.attemptOver(ctx, sure, failed, true)
-		l.Last, failed = h.Cell.Known(), false
+		guard, err = h.attemptOver(ctx, sure, stale, true)
+		l.Last, stale = h.Cell.Known(), false
 		if err == nil {
 			h.c.Space.Health.Pause(&l.Unanswered)
 			h.noteContention(met, guard)
@@ -314,7 +313,7 @@ func (h *Holder) acquire(ctx context.Context, l *waiting.Queue, w *waiting.Waite
 		default:
 			// If the store refused the claim, the lock may have a holder by now. A claim over what was
 			// seen before would only keep this holder from its renewals.
-			failed = true
+			stale = true
 			err = lastSeen(err, l)
 			l.PauseAfterError()
 		}

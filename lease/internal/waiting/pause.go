@@ -107,18 +107,17 @@ func (l *Queue) Await(ctx context.Context, w *Waiter, c *cell.Cell, session Sess
 	l.early = !failed && time.Now().Before(l.until)
 }
 
-// Rest pauses for d, or until c changes where the store reports that.
-func (l *Queue) Rest(ctx context.Context, d time.Duration, w *Waiter, c *cell.Cell, session SessionWatch) {
-	if d <= 0 {
-		return
-	}
-	if !c.Space.Watches() {
+// Rest pauses for d, or until c changes where the store reports that. It reports whether c may have
+// changed.
+func (l *Queue) Rest(ctx context.Context, d time.Duration, w *Waiter, c *cell.Cell, session SessionWatch) bool {
+	if d <= 0 || !c.Space.Watches() {
 		w.pause(ctx, d)
-		return
+		return false
 	}
 	ctx, cancel := context.WithTimeout(ctx, d)
 	defer cancel()
 	l.waitForChange(ctx, cancel, w, c, c.Known(), session)
+	return ctx.Err() != context.DeadlineExceeded
 }
 
 // waitForChange returns when ctx ends, when the store reports a change or the holder's death, or
@@ -150,7 +149,11 @@ func (l *Queue) waitForChange(ctx context.Context, cancel context.CancelFunc, w 
 		if !w.pause(ctx, l.skips) {
 			return false
 		}
-		if watcher.Watch(ctx, c.Key, last.Version) == nil || ctx.Err() != nil {
+		watch := ctx
+		if r := last.Rec; r != nil && r.Session == "" && w.party != nil && w.party.Entry() == "" {
+			watch = store.WithWanted(ctx, lockrec.MayBeOpen)
+		}
+		if watcher.Watch(watch, c.Key, last.Version) == nil || ctx.Err() != nil {
 			return false
 		}
 		failed = true
