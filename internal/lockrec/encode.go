@@ -46,12 +46,8 @@ func (r *Record) whole() ([]byte, error) {
 		o.numberIfAny("beside", int64(r.OtherWrites))
 	}
 	o.numberIfAny("slots", int64(r.Slots))
-	if len(r.Holders) > 0 {
-		o.json("holders", r.Holders)
-	}
-	if len(r.Queue) > 0 {
-		o.json("queue", r.Queue)
-	}
+	o.members("holders", r.Holders)
+	o.members("queue", r.Queue)
 	if r.YieldRequest != nil {
 		request, err := r.YieldRequest.encode()
 		o.fails(err)
@@ -111,14 +107,49 @@ func (o *object) json(name string, v any) {
 }
 
 func (o *object) text(name, s string) {
+	o.field(name)
+	o.quote(s)
+}
+
+// quote writes a text.
+func (o *object) quote(s string) {
 	for _, c := range []byte(s) {
 		if c < ' ' || c > '~' || c == '"' || c == '\\' { // package json may write it in another way
-			o.json(name, s)
+			value, err := marshal(s)
+			o.fails(err)
+			o.b = append(o.b, value...)
 			return
 		}
 	}
-	o.field(name)
 	o.b = append(append(append(o.b, '"'), s...), '"')
+}
+
+// members writes a field of members, if there are any. Each is an array: the grant, the mode, the TTL in
+// milliseconds, since in Unix seconds, the token and the slot. Zeros at the end are left out.
+func (o *object) members(name string, all []Member) {
+	for i, m := range all {
+		code, ok := modeCodes[m.Mode]
+		if !ok {
+			o.fails(fmt.Errorf("the member has the unknown mode %q", m.Mode))
+		}
+		if i == 0 {
+			o.field(name)
+		}
+		o.b = append(o.b, "[,"[min(i, 1)], '[')
+		o.quote(m.Grant)
+		o.b = append(append(append(o.b, `,"`...), code...), `",`...)
+		o.b = append(strconv.AppendInt(o.b, m.TTL.Milliseconds(), 10), ',')
+		o.b = strconv.AppendInt(o.b, max(0, m.Since.Unix()), 10)
+		if m.Token != 0 || m.Slot != 0 {
+			o.b = strconv.AppendUint(append(o.b, ','), m.Token, 10)
+		}
+		if m.Slot != 0 {
+			o.b = strconv.AppendInt(append(o.b, ','), int64(m.Slot), 10)
+		}
+		if o.b = append(o.b, ']'); i == len(all)-1 {
+			o.b = append(o.b, ']')
+		}
+	}
 }
 
 func (o *object) textIfAny(name, s string) {

@@ -3,7 +3,12 @@ package lockrec
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"math/rand/v2"
+	"reflect"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 )
@@ -16,7 +21,7 @@ func byReflection(r *Record) ([]byte, error) {
 		Granted: r.Granted.UTC(), Renewed: r.Renewed.UTC(), Process: r.Process,
 		Presence: r.Presence, Immediate: r.Immediate, BrokenNonce: r.BrokenNonce, HolderWriteAge: r.HolderWriteAge.Milliseconds(),
 		NotBefore: r.NotBefore.UTC(), Session: r.Session, HolderNonce: r.HolderNonce, Slots: r.Slots,
-		Holders: r.Holders, Queue: r.Queue, Linger: r.Linger.Milliseconds(), LocksToCheck: r.LocksToCheck,
+		Linger: r.Linger.Milliseconds(), LocksToCheck: r.LocksToCheck,
 	}
 	if r.HolderNonce != "" {
 		f.OtherWrites = r.OtherWrites
@@ -37,11 +42,38 @@ func byReflection(r *Record) ([]byte, error) {
 			return nil, err
 		}
 	}
+	for list, all := range map[*json.RawMessage][]Member{&f.Holders: r.Holders, &f.Queue: r.Queue} {
+		if len(all) > 0 {
+			if *list, err = membersByReflection(all); err != nil {
+				return nil, err
+			}
+		}
+	}
 	object, err := marshal(f)
 	if err != nil {
 		return nil, err
 	}
 	return withUnknown(object, r.unknown)
+}
+
+// membersByReflection is the JSON form of members as package json writes it.
+func membersByReflection(all []Member) (json.RawMessage, error) {
+	var list [][]any
+	for _, m := range all {
+		code, known := modeCodes[m.Mode]
+		if !known {
+			return nil, fmt.Errorf("no code for the mode %q", m.Mode)
+		}
+		member := []any{m.Grant, code, m.TTL.Milliseconds(), max(0, m.Since.Unix()), m.Token, m.Slot}
+		if m.Slot == 0 {
+			member = member[:5]
+			if m.Token == 0 {
+				member = member[:4]
+			}
+		}
+		list = append(list, member)
+	}
+	return marshal(list)
 }
 
 // checkEncode compares the two ways to write a record, and reports whether the record has a value.
@@ -69,6 +101,98 @@ func TestEncodeLikeJSON(t *testing.T) {
 	}
 	if failed == 0 || good < rounds/2 {
 		t.Errorf("%d records have a value, %d have none", good, failed)
+	}
+}
+
+// readByReflection reads members as package json does.
+func readByReflection(list []byte) (all []Member, _ error) {
+	var members []json.RawMessage
+	if err := json.Unmarshal(list, &members); err != nil {
+		return nil, err
+	}
+	for _, value := range members {
+		var (
+			m          Member
+			code       string
+			ttl, since int64
+		)
+		fields := [6]any{&m.Grant, &code, &ttl, &since, &m.Token, &m.Slot}
+		var given []any
+		if err := errors.Join(json.Unmarshal(value, &fields), json.Unmarshal(value, &given)); err != nil {
+			return nil, err
+		}
+		if len(given) < 4 || len(given) > 6 || slices.Contains(given, nil) {
+			return nil, errors.New("not 4 to 6 fields")
+		}
+		for mode, c := range modeCodes {
+			if c == code {
+				m.Mode = mode
+			}
+		}
+		m.Session, m.TTL, m.Since = SessionOf(m.Grant), time.Duration(ttl)*time.Millisecond, time.Unix(since, 0).UTC()
+		if m.Mode == "" || m.Session == "" || ttl <= 0 || ttl > MaxTTL.Milliseconds() || since < 0 || since > maxSince {
+			return nil, errors.New("out of range")
+		}
+		all = append(all, m)
+	}
+	return all, nil
+}
+
+// checkMembers compares the two ways to read members from valid JSON, and reports whether they can be read. A
+// negative slot is refused later.
+func checkMembers(t *testing.T, list []byte) bool {
+	t.Helper()
+	if !json.Valid(list) {
+		return false
+	}
+	got, err := decodeMembers(strings.TrimSpace(string(list)))
+	want, wantErr := readByReflection(list)
+	if negative := func(m Member) bool { return m.Slot < 0 }; slices.ContainsFunc(want, negative) {
+		return false
+	}
+	if (err == nil) != (wantErr == nil) || err == nil && !reflect.DeepEqual(got, want) {
+		t.Fatalf("%q: read\n%+v (%v)\nwant\n%+v (%v)", list, got, err, want, wantErr)
+	}
+	return err == nil
+}
+
+// TestMembersLikeJSON: members are read as package json reads them, whatever their JSON has.
+func TestMembersLikeJSON(t *testing.T) {
+	good := 0
+	for seed := range uint64(20_000) {
+		rnd := rand.New(rand.NewPCG(seed, 2))
+		var all []Member
+		for i := range rnd.IntN(4) {
+			all = append(all, Member{Grant: fmt.Sprintf("S%d.%x", i, rnd.IntN(100)), TTL: time.Duration(rnd.IntN(90_000)) * time.Second, Mode: []Mode{ModeShared, ModeSlot, ModeExclusive, ModeCandidate}[rnd.IntN(4)], Slot: rnd.IntN(3), Token: rnd.Uint64N(3), Since: time.Unix(rnd.Int64N(maxSince+10), 0)})
+		}
+		list, err := membersByReflection(all)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if back, err := decodeMembers(string(list)); err == nil && !bytes.Equal(append([]byte(nil), list...), func() []byte { b, _ := membersByReflection(back); return b }()) {
+			t.Fatalf("%s became %+v", list, back)
+		}
+		if rnd.IntN(2) == 0 {
+			var b bytes.Buffer
+			_ = json.Indent(&b, list, " ", "\t")
+			list = b.Bytes()
+		}
+		for range rnd.IntN(3) { // damage
+			const parts = `[]{},:"\ .5-+eSrws0nu`
+			i := rnd.IntN(len(list))
+			list = slices.Replace(slices.Clone(list), i, i+rnd.IntN(2), parts[rnd.IntN(len(parts))])
+		}
+		if checkMembers(t, list) {
+			good++
+		}
+	}
+	for _, list := range []string{`null`, `[]`, `[ ]`, `7`, `{}`, `"]"`, `["]"]`, `[[]]`, `[["S.1","r",5,6]]`, `[[["S.1","r",5,6]]]`, `[["S.1","r",5,6],7]`, `[7,["S.1","r",5,6]]`, `[{"a":["S.1","r",5,6]}]`,
+		`[["S.1","r",5,6],[]]`, `[["S.1,"r",5,6]]`, `[["S,1","r",5,6]]`, `[["S.1","r","5",6]]`, `[["S.1","r",5e0,6]]`, `[["S.1","r",5.0,6]]`, `[["S.1",7,5,6]]`, `[["S.1","r",5,6,18446744073709551615]]`,
+		`[["S.1","r",5,6,18446744073709551616]]`, `[["S.1","r",5,6,0,9223372036854775807]]`, `[["S\u002e1","\u0072",5,6]]`, `[["S.1","r",true,6]]`, `[["S.1",null,5,6]]`, `[null]`} {
+		checkMembers(t, []byte(list))
+	}
+	if good < 2_000 {
+		t.Errorf("%d lists could be read", good)
 	}
 }
 

@@ -1,8 +1,6 @@
 package lockrec
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -90,62 +88,54 @@ var modeCodes = map[Mode]string{ModeShared: "r", ModeSlot: "s", ModeExclusive: "
 // Alone reports whether a member of that mode holds the lock alone.
 func Alone(m Mode) bool { return m == ModeExclusive || m == ModeCandidate }
 
-// MarshalJSON returns a JSON array: the grant, the mode, the TTL in milliseconds, since in Unix seconds,
-// the token and the slot. It omits zeros at the end.
-func (m Member) MarshalJSON() ([]byte, error) {
-	code, ok := modeCodes[m.Mode]
-	if !ok {
-		return nil, fmt.Errorf("the member has the unknown mode %q", m.Mode)
+// decodeMembers reads the JSON array that object.members writes, without reflection: a record can have many
+// members. The text must be valid JSON.
+func decodeMembers(list string) (all []Member, _ error) {
+	if list == "null" {
+		return nil, nil
 	}
-	grant, err := json.Marshal(m.Grant)
-	b := fmt.Appendf(nil, `[%s,"%s",%d,%d`, grant, code, m.TTL.Milliseconds(), max(0, m.Since.Unix()))
-	if m.Token != 0 || m.Slot != 0 {
-		b = fmt.Appendf(b, ",%d", m.Token)
+	for rest := strings.TrimPrefix(list, "["); rest != ""; {
+		var one string
+		one, rest, _ = strings.Cut(rest, "]") // no field has a bracket, or a comma
+		if one = strings.TrimLeft(one, ", \t\r\n"); one == "" && rest == "" {
+			break
+		}
+		m, err := decodeMember(one, strings.Split(one, ","))
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, m)
 	}
-	if m.Slot != 0 {
-		b = fmt.Appendf(b, ",%d", m.Slot)
-	}
-	return append(b, ']'), err
+	return all, nil
 }
 
-// UnmarshalJSON reads what MarshalJSON writes.
-func (m *Member) UnmarshalJSON(value []byte) error {
-	var (
-		read       Member
-		code       string
-		ttl, since int64
-	)
-	all := [6]any{&read.Grant, &code, &ttl, &since, &read.Token, &read.Slot}
-	if err := json.Unmarshal(value, &all); err != nil {
-		return err
-	}
-	n := bytes.Count(value, []byte{','}) + 1 // a grant with a comma is refused below
-	if n < 4 || n > len(all) {
-		return fmt.Errorf("the member has %d fields, want 4 to 6", n)
-	}
-	if slices.Contains(all[:n], nil) {
-		return errors.New("the member has a field that is null")
-	}
-	for mode, c := range modeCodes {
-		if c == code {
-			read.Mode = mode
+// decodeMember reads a member from its text without the last bracket, and the fields of that.
+func decodeMember(text string, field []string) (m Member, err error) {
+	var number [6]uint64
+	for i := range field {
+		switch {
+		case len(field) < 4 || i == len(number) || text[0] != '[':
+			return m, fmt.Errorf("the member %.60q is not an array of 4 to 6 fields", text)
+		case i < 2: // the first one begins with the bracket
+			field[i], err = strconv.Unquote(strings.TrimSpace(field[i][1-i:]))
+		default:
+			number[i], err = strconv.ParseUint(strings.TrimSpace(field[i]), 10, 64)
+		}
+		if err != nil {
+			return m, fmt.Errorf("field %d of the member %.60q: %w", i+1, text, err)
 		}
 	}
-	read.Session = SessionOf(read.Grant)
-	read.Since = time.Unix(since, 0).UTC()
-	switch {
-	case read.Mode == "":
-		return fmt.Errorf("the member has the unknown mode code %q", code)
-	case read.Session == "":
-		return fmt.Errorf("the member's grant %q is not a session, a dot and a number", read.Grant)
-	case ttl <= 0 || ttl > MaxTTL.Milliseconds():
-		return fmt.Errorf("the member has a TTL of %d ms, which is out of range", ttl)
-	case since < 0 || since > maxSince:
-		return fmt.Errorf("the member entered at %d, which is no Unix time before the year 10000", since)
+	for mode, code := range modeCodes {
+		if code == field[1] {
+			m.Mode = mode
+		}
 	}
-	read.TTL = time.Duration(ttl) * time.Millisecond
-	*m = read
-	return nil
+	m.Grant, m.Session, m.Token, m.Slot = field[0], SessionOf(field[0]), number[4], int(number[5])
+	m.TTL, m.Since = time.Duration(number[2])*time.Millisecond, time.Unix(int64(number[3]), 0).UTC()
+	if m.Mode == "" || m.Session == "" || number[2] == 0 || number[2] > uint64(MaxTTL.Milliseconds()) || number[3] > maxSince {
+		err = fmt.Errorf("the member %.60q has an unknown mode, a grant of no session, or a TTL or a time that is out of range", text)
+	}
+	return m, err
 }
 
 // Members returns the number of holders and waiters in the lists of the record.

@@ -8,6 +8,7 @@
 package lockrec
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"fmt"
@@ -146,8 +147,8 @@ type fields struct {
 	HolderNonce    string          `json:"mark,omitempty"`
 	OtherWrites    int             `json:"beside,omitempty"`
 	Slots          int             `json:"slots,omitempty"`
-	Holders        []Member        `json:"holders,omitempty"`
-	Queue          []Member        `json:"queue,omitempty"`
+	Holders        json.RawMessage `json:"holders,omitempty"`
+	Queue          json.RawMessage `json:"queue,omitempty"`
 	YieldRequest   json.RawMessage `json:"ask,omitempty"`
 	Linger         int64           `json:"linger_ms,omitempty"`
 	LocksToCheck   []string        `json:"attend,omitempty"`
@@ -260,6 +261,16 @@ func Decode(kind, name string, value []byte) (*Record, error) {
 	if version > FormatVersion {
 		return nil, fmt.Errorf("%w: %w: the record has format %d, this program knows %d: use a newer holdfast", store.ErrCorrupt, ErrNewerFormat, version, FormatVersion)
 	}
+	var members [2][]Member
+	for i, name := range []string{"holders", "queue"} {
+		var err error
+		if members[i], err = decodeMembers(string(all[name])); err != nil {
+			return bad("%v", err)
+		}
+		if len(members[i]) > 0 { // the rest is short; no text of JSON, with its escapes, has these quotes
+			value = bytes.Replace(value, all[name], []byte("{}"), 1)
+		}
+	}
 	var f fields
 	if err := json.Unmarshal(value, &f); err != nil {
 		return bad("%v", err)
@@ -269,7 +280,7 @@ func Decode(kind, name string, value []byte) (*Record, error) {
 		TTL: time.Duration(f.TTL) * time.Millisecond, Nonce: f.Nonce, Granted: f.Granted,
 		Renewed: f.Renewed, Process: f.Process, Presence: f.Presence, Immediate: f.Immediate,
 		BrokenNonce: f.BrokenNonce, HolderWriteAge: time.Duration(f.HolderWriteAge) * time.Millisecond, NotBefore: f.NotBefore,
-		Kind: kind, Session: f.Session, HolderNonce: f.HolderNonce, OtherWrites: max(f.OtherWrites, 0), Slots: f.Slots, Holders: f.Holders, Queue: f.Queue,
+		Kind: kind, Session: f.Session, HolderNonce: f.HolderNonce, OtherWrites: max(f.OtherWrites, 0), Slots: f.Slots, Holders: members[0], Queue: members[1],
 		Linger: time.Duration(f.Linger) * time.Millisecond, LocksToCheck: f.LocksToCheck,
 	}
 	states := lockStates
@@ -305,14 +316,14 @@ func Decode(kind, name string, value []byte) (*Record, error) {
 	if r.unknown, err = unknownOf(all, knownFields); err != nil {
 		return bad("%v", err)
 	}
-	if f.Run != nil {
-		if r.Run, err = decodeRun(f.Run); err != nil {
+	if run := all["run"]; run != nil {
+		if r.Run, err = decodeRun(run); err != nil {
 			return bad("%v", err)
 		}
 		r.Run = lastRun(r)
 	}
-	if f.YieldRequest != nil {
-		if r.YieldRequest, err = decodeYieldRequest(f.YieldRequest); err != nil {
+	if request := all["ask"]; request != nil {
+		if r.YieldRequest, err = decodeYieldRequest(request); err != nil {
 			return bad("%v", err)
 		}
 	}

@@ -189,6 +189,7 @@ func TestRecordBadInput(t *testing.T) {
 		free + `,"slots":-1`, free + `,"slots":1000000`, free + `,"slots":"2"`, free + `,"slots":1.5`,
 		free + `,"linger_ms":-1`, free + `,"linger_ms":86400001`,
 		free + `,"ask":7`, free + `,"ask":{"By":"x"}`, free + `,"ask":{"by":"` + strings.Repeat("x", 1025) + `"}`,
+		free + `,"slots":[["S.1","r",5,6]],"queue":[["S.1","r",5,6]]`, `"state":[["S.1","r",5,6]],"token":9,"nonce":"N","queue":[["S.1","r",5,6]]`,
 		free + `,"queue":7`, free + `,"queue":[null]`, free + `,"queue":[[]]`, free + `,"queue":[["S.1","r",5]]`,
 		free + `,"queue":[["S.1","r",5,6,0,0,0]]`, free + `,"queue":[["S.1","r",5,6,7]]`, free + `,"queue":[["S.1","x",5,6]]`,
 		free + `,"queue":[["S.1","r",0,6]]`, free + `,"queue":[["S.1","r",86400001,6]]`, free + `,"queue":[["S.1","r",5,-6]]`, free + `,"queue":[["S.1","r",5,null]]`,
@@ -210,7 +211,8 @@ func TestRecordBadInput(t *testing.T) {
 			t.Errorf("%.200s: read %+v, %v", value, rec, err)
 		}
 	}
-	for _, fields := range []string{free, readers, readers + `,"queue":[["T.1","w",5,6],["S.2","r",5,6]]`, free + `,"slots":500`, free + `,"ask":{"later":[1]}`} {
+	for _, fields := range []string{free, readers, readers + `,"queue":[["T.1","w",5,6],["S.2","r",5,6]]`, free + `,"slots":500`, free + `,"ask":{"later":[1]}`,
+		free + `,"holder":"[[\"S.1\",\"r\",5,6]] []","queue":[["S.1","r",5,6]],"holders":[],"later":[["S.1","r",5,6]]`} {
 		value := `{"holdfast":2,"kind":"lease","name":"job",` + fields + `}`
 		if _, err := lockrec.Decode("", "job", []byte(value)); err != nil {
 			t.Errorf("%s: %v", value, err)
@@ -306,4 +308,30 @@ func TestTokenOf(t *testing.T) {
 			t.Errorf("the token in %s is %d, want %d", value, got, want)
 		}
 	}
+}
+
+// BenchmarkRecord writes and reads the record of a lock with 100 waiters.
+func BenchmarkRecord(b *testing.B) {
+	rec := &lockrec.Record{Name: "job", State: lockrec.Held, Token: 1793534400000000, Nonce: strings.Repeat("N", 26), Session: strings.Repeat("S", 26), Grant: strings.Repeat("S", 26) + ".1", TTL: 30 * time.Second}
+	for i := range 100 {
+		rec.Queue = append(rec.Queue, member(fmt.Sprintf("ABCDEFGHIJKLMNOPQRSTUV%04d.%d", i, 1000+i), lockrec.ModeExclusive, 0, 0))
+	}
+	value, err := lockrec.Encode(rec)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Run("encode", func(b *testing.B) {
+		for b.Loop() {
+			if _, err := lockrec.Encode(rec); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("decode", func(b *testing.B) {
+		for b.Loop() {
+			if _, err := lockrec.Decode("", "job", value); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
 }
