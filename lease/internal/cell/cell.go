@@ -251,11 +251,11 @@ func (c *Cell) MakeDurable(ctx context.Context, s *Seen) (*Seen, error) {
 	if s.Durable {
 		return s, nil
 	}
-	now, found, err := c.ReadBack(ctx, "", []store.Version{s.Version})
+	found, err := store.Resolve(ctx, c.Space.Store, c.Key, "", s.Version)
 	if err != nil || found.Write != "" {
 		return s, err
 	}
-	return c.Note(now), nil
+	return c.Reread(ctx)
 }
 
 // Inspect reads the record, after the store has resolved writes in doubt, with its age where the

@@ -307,13 +307,10 @@ func (h *Holder) confirmed(ctx context.Context, s *cell.Seen) (*cell.Seen, error
 		return s, nil
 	}
 	final, err := h.Cell.Reread(ctx)
-	if err != nil {
-		return nil, err
+	if err == nil && final.Version == s.Version {
+		final = s
 	}
-	if final.Version == s.Version {
-		return s, nil
-	}
-	return final, nil
+	return final, err
 }
 
 // begun makes the grant that is in the record, and its first guard.

@@ -135,7 +135,7 @@ func (h *Holder) TryAcquire(ctx context.Context) (_ *belief.Guard, err error) {
 	defer func() { h.emitFailed(ctx, err, false) }()
 	defer h.use()()
 	h.place.Waits(1)
-	guard, err := h.attempt(ctx, false)
+	guard, err := h.attemptOver(ctx, nil, false, false)
 	defer h.forgetPacked()
 	left := h.leaveQueue(ctx)
 	if err != nil && ctx.Err() != nil {
@@ -386,7 +386,7 @@ func (h *Holder) woken(ctx context.Context) (*belief.Guard, error) {
 // gets whether the lock was held. It returns an error only if waiting is of no use.
 func (h *Holder) outOfTurn(ctx context.Context, pause *cell.RetryPause, again func(held bool) bool) (*belief.Guard, error) {
 	for {
-		guard, err := h.attempt(ctx, true)
+		guard, err := h.attemptOver(ctx, nil, false, true)
 		if err == nil || store.Permanent(err) {
 			return guard, err
 		}
@@ -413,13 +413,8 @@ func (h *Holder) leave(taken bool) {
 	}
 }
 
-// attempt takes the lock if that is possible now. It enters the lock's queue where queue allows
-// that and the handle needs it.
-func (h *Holder) attempt(ctx context.Context, queue bool) (*belief.Guard, error) {
-	return h.attemptOver(ctx, nil, false, queue)
-}
-
-// attemptOver is attempt where it is known that the state sure is there, or was there a moment ago,
+// attemptOver takes the lock if that is possible now. It enters the lock's queue where queue allows
+// that and the handle needs it. It is known that the state sure is there, or was there a moment ago,
 // unless that is nil. With look, it reads the record before it decides anything.
 func (h *Holder) attemptOver(ctx context.Context, sure *cell.Seen, look, queue bool) (*belief.Guard, error) {
 	defer h.leave(h.alone(ctx))

@@ -68,7 +68,7 @@ func (c *Client) openSession(ctx context.Context) (*Session, error) {
 	s.plain = &scope{c: c, Under: s}
 	s.h.init(key, &scope{c: c, own: s})
 	defer s.h.use()()
-	if _, err = s.h.attempt(ctx, false); err != nil {
+	if _, err = s.h.attemptOver(ctx, nil, false, false); err != nil {
 		return nil, err
 	}
 	return s, nil

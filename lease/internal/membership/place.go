@@ -139,9 +139,6 @@ func (p *Place) Entry() string {
 func (p *Place) Shows(s *cell.Seen) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.entry == "" {
-		return false
-	}
 	if at, _ := s.Find(p.entry); at != lockrec.Holding {
 		return false // a state older than the entry does not name it
 	}

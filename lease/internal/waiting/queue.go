@@ -170,24 +170,21 @@ func (q *Queues) Entries(key string) (all []string) {
 
 // Granted wakes the goroutines that wait with the cell of a handle that was granted the lock.
 func (q *Queues) Granted(c *cell.Cell) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if l := q.byKey[c.Key]; l != nil {
-		for _, w := range l.waiters {
-			if w.party.Cell() == c {
-				w.stir()
-			}
-		}
-	}
+	q.stir(c.Key, func(p Party) bool { return p.Cell() == c })
 }
 
 // Wake wakes the goroutines that wait with p.
 func (q *Queues) Wake(p Party) {
+	q.stir(p.Cell().Key, func(of Party) bool { return of == p })
+}
+
+// stir wakes the goroutines in the queue for key that wait with some parties.
+func (q *Queues) stir(key string, some func(Party) bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if l := q.byKey[p.Cell().Key]; l != nil {
+	if l := q.byKey[key]; l != nil {
 		for _, w := range l.waiters {
-			if w.party == p {
+			if some(w.party) {
 				w.stir()
 			}
 		}
@@ -207,17 +204,8 @@ func (q *Queues) Freed(c *cell.Cell) {
 // Show wakes the goroutines whose entries in the lock's own queue have become holders in the state s,
 // which was seen through c.
 func (q *Queues) Show(c *cell.Cell, s *cell.Seen) {
-	if s.Rec == nil {
-		return
-	}
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if l := q.byKey[c.Key]; l != nil {
-		for _, w := range l.waiters {
-			if w.party.Cell() != c && w.party.Shows(s) {
-				w.stir()
-			}
-		}
+	if s.Rec != nil {
+		q.stir(c.Key, func(p Party) bool { return p.Cell() != c && p.Shows(s) })
 	}
 }
 
