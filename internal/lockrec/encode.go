@@ -180,23 +180,16 @@ func (o *object) timeIfAny(name string, t time.Time) {
 }
 
 // withUnknown returns a JSON object with further fields.
-func withUnknown(object []byte, unknown map[string]json.RawMessage) ([]byte, error) {
-	if len(unknown) == 0 {
-		return object, nil
-	}
-	b := bytes.NewBuffer(object[:len(object)-1])
+func withUnknown(b []byte, unknown map[string]json.RawMessage) ([]byte, error) {
+	o := object{b: b[:len(b)-1]}
 	for _, name := range slices.Sorted(maps.Keys(unknown)) {
-		key, err := marshal(name)
-		if err != nil {
-			return nil, err
+		if len(o.b) > 1 {
+			o.b = append(o.b, ',')
 		}
-		if b.Len() > 1 {
-			b.WriteByte(',')
-		}
-		fmt.Fprintf(b, "%s:%s", key, unknown[name])
+		o.quote(name)
+		o.b = append(append(o.b, ':'), unknown[name]...)
 	}
-	b.WriteByte('}')
-	return b.Bytes(), nil
+	return append(o.b, '}'), o.err
 }
 
 // readable reports whether data is written as text: it is UTF-8, and not much longer for

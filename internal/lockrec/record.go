@@ -11,6 +11,7 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -413,6 +414,16 @@ func HolderNonce(r *Record) string {
 		return cmp.Or(r.BrokenNonce, r.HolderNonce, r.Nonce)
 	}
 	return cmp.Or(r.HolderNonce, r.Nonce)
+}
+
+// decodeObject reads an object into f, and its further fields into unknown.
+func decodeObject(value []byte, f any, unknown *map[string]json.RawMessage, known []string) error {
+	var all map[string]json.RawMessage
+	err := errors.Join(json.Unmarshal(value, f), json.Unmarshal(value, &all))
+	if err == nil {
+		*unknown, err = unknownOf(all, known)
+	}
+	return err
 }
 
 // unknownOf returns the fields that are not known, nil if there is none. encoding/json ignores

@@ -62,11 +62,8 @@ func (a YieldRequest) encode() (json.RawMessage, error) {
 
 // decodeYieldRequest reads the JSON form of a request to yield.
 func decodeYieldRequest(value json.RawMessage) (*YieldRequest, error) {
-	var (
-		f   yieldRequestFields
-		all map[string]json.RawMessage
-	)
-	if err := errors.Join(json.Unmarshal(value, &f), json.Unmarshal(value, &all)); err != nil {
+	var f yieldRequestFields
+	if err := decodeObject(value, &f, &f.unknown, knownYieldFields); err != nil {
 		return nil, err
 	}
 	a := YieldRequest(f)
@@ -76,9 +73,7 @@ func decodeYieldRequest(value json.RawMessage) (*YieldRequest, error) {
 	if len(a.Grants) > MaxMembers || slices.ContainsFunc(a.Grants, func(grant string) bool { return SessionOf(grant) == "" }) {
 		return nil, fmt.Errorf("the request to yield has an invalid list of grants: %.60q", a.Grants)
 	}
-	var err error
-	a.unknown, err = unknownOf(all, knownYieldFields)
-	return &a, err
+	return &a, nil
 }
 
 // bare returns the request without the texts for people and without unknown fields. It keeps the

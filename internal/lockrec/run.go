@@ -2,7 +2,6 @@ package lockrec
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"time"
 )
@@ -118,11 +117,8 @@ func (r Run) encode() (json.RawMessage, error) {
 
 // decodeRun reads the JSON form of a run.
 func decodeRun(value json.RawMessage) (*Run, error) {
-	var (
-		f   runFields
-		all map[string]json.RawMessage
-	)
-	if err := errors.Join(json.Unmarshal(value, &f), json.Unmarshal(value, &all)); err != nil {
+	var f runFields
+	if err := decodeObject(value, &f, &f.unknown, knownRunFields); err != nil {
 		return nil, err
 	}
 	r := Run(f)
@@ -134,9 +130,7 @@ func decodeRun(value json.RawMessage) (*Run, error) {
 	case f.Attempts < 1:
 		return nil, fmt.Errorf("the run counts %d attempts; there must be at least 1", f.Attempts)
 	}
-	var err error
-	r.unknown, err = unknownOf(all, knownRunFields)
-	return &r, err
+	return &r, nil
 }
 
 // bare returns the run without what is for people, and without the fields of others.

@@ -15,3 +15,6 @@ func isInherited(*os.File) (bool, error) { return false, nil }
 
 // lockHolder is not supported here.
 func lockHolder(*os.File) (process string, stopped bool) { return "", false }
+
+// startSync does nothing here.
+func startSync(*os.File, int64) error { return nil }
