@@ -131,7 +131,6 @@ fi
 without_race() {
   local status=0
   go test -vet=off -p 4 -parallel 4 -timeout 25m -run "^($unraced|$again)\$" "$@" "${rest[@]}" || status=1
-  go test -vet=off -timeout 25m "$@" "${models[@]}" || status=1
   go test -vet=off -timeout 25m "$@" "${plain[@]}" || status=1
   return "$status"
 }
@@ -145,6 +144,8 @@ start_programs() {
 # What runs without the race detector computes, in virtual time. Its output comes when all have ended.
 idly "$work/without-race" without_race "$@"
 without_race=$!
+idly "$work/models" go test -vet=off -p 1 -timeout 25m "$@" "${models[@]}"
+models_run=$!
 beside "$work/programs" start_programs "$@"
 programs=$!
 
@@ -200,5 +201,6 @@ echo "== go test of buckets with versions"
 "${on_servers[@]}" -parallel 96 "$@" -run TestVersioned ./proof/integration || failed=1
 finish computing "$computing_run" "go test of servers that compute much" || failed=1
 finish without-race "$without_race" "go test without the race detector" || failed=1
+finish models "$models_run" "go test of models" || failed=1
 finish lint "$lint" "internal/lint.sh" || failed=1
 exit "$failed"
