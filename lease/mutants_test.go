@@ -724,7 +724,7 @@ func TestMutants(t *testing.T) {
 			"",
 			"TestPausesAfterAFailedRead"},
 		{"a refused claim is sent again without a read", "internal/holding/holder.go",
-			"			failed = true\n",
+			"			stale = true\n",
 			"",
 			"TestRefusedClaimIsFollowedByARead"},
 		{"a refused creation is sent again without a read", "internal/holding/holder.go",

@@ -268,7 +268,7 @@ func (h *Holder) acquire(ctx context.Context, l *waiting.Queue, w *waiting.Waite
 		if l.Pausing() {
 			l.Await(ctx, w, &h.Cell, h.awaitSession)
 		} else {
-			stale = l.Rest(ctx, h.reacquireDelay(), w, &h.Cell, h.awaitSession)
+			stale = l.Rest(ctx, h.reacquireDelay(), w, &h.Cell, h.awaitSession) || stale
 		}
 		if ctx.Err() != nil {
 			return nil, Cancelled(ctx, h.Name(), cmp.Or(err, h.Ended(ctx, l)))
