@@ -9,7 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/holdfast-go/holdfast/lease"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -75,13 +74,13 @@ func TestSimulationNotices(t *testing.T) {
 		"an ask of several holders is one of those that come later": {
 			store: rewriting(func(rec map[string]json.RawMessage) {
 				var ask map[string]json.RawMessage
-				var holders []lease.Member
+				var holders [][]any // the first element of each is its grant
 				if json.Unmarshal(rec["ask"], &ask) != nil || json.Unmarshal(rec["holders"], &holders) != nil {
 					return
 				}
-				var all []string
+				var all []any
 				for _, m := range holders {
-					all = append(all, m.Grant)
+					all = append(all, m[0])
 				}
 				ask["grants"], _ = json.Marshal(all)
 				rec["ask"], _ = json.Marshal(ask)
