@@ -107,6 +107,12 @@ func (p *candidate) terms() (all []ledTerm) {
 	return all
 }
 
+// last returns the newest term of a candidate that has led.
+func (p *candidate) last() ledTerm {
+	all := p.terms()
+	return all[len(all)-1]
+}
+
 func (p *candidate) said() string {
 	text, _ := os.ReadFile(p.errs)
 	return string(text)
@@ -150,10 +156,10 @@ func TestLeadAfterTheLossOfItsSession(t *testing.T) {
 		c := newCandidates(t)
 		a := c.start("a", "--fair")
 		await(t, "a term", func() bool { return len(a.terms()) > 0 })
-		before := a.terms()[len(a.terms())-1]
+		before := a.last()
 		session := c.record().Session
 		c.remove(session)
-		await(t, "the next term", func() bool { return a.terms()[len(a.terms())-1].token > before.token })
+		await(t, "the next term", func() bool { return a.last().token > before.token })
 		if before.runs() {
 			t.Error("the command of the term before goes on")
 		}
@@ -176,7 +182,7 @@ func TestLeadAfterTheLossOfItsSession(t *testing.T) {
 		await(t, "a term", func() bool { return len(a.terms()) > 0 })
 		b := c.start("b", "--fair")
 		await(t, "a candidate in line", func() bool { return len(c.record().Queue) == 1 })
-		before := a.terms()[len(a.terms())-1]
+		before := a.last()
 		if err := a.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
 			t.Fatal(err)
 		}
@@ -187,8 +193,8 @@ func TestLeadAfterTheLossOfItsSession(t *testing.T) {
 		await(t, "the end of its command", func() bool { return !before.runs() })
 		await(t, "a candidate in line again", func() bool { return len(c.record().Queue) == 1 && c.record().State == lease.Held })
 		c.end(b)
-		last := b.terms()[len(b.terms())-1]
-		await(t, "its next term", func() bool { return a.terms()[len(a.terms())-1].token > last.token })
+		last := b.last()
+		await(t, "its next term", func() bool { return a.last().token > last.token })
 		if said := a.said(); !strings.Contains(said, "The command was stopped; lead waits for the lock again") {
 			t.Errorf("it says %s", said)
 		}
