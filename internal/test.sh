@@ -47,7 +47,7 @@ trap end EXIT
 trap 'exit 130' INT TERM
 # beside FILE COMMAND...: runs a command beside what follows. Its output goes to a file, and it has a
 # group of processes that the trap ends. Its number is $!, for await. idly FILE COMMAND... does the
-# same, and the command gets only the processor time that the others leave.
+# same, and the command gets the processor time that the others leave.
 beside() {
   local output=$1
   shift
@@ -56,9 +56,9 @@ beside() {
   set +m
   running[$!]=beside
 }
-idly() { beside "$1" idle_command "${@:2}"; }
-idle_command() {
-  chrt --idle --pid 0 "$BASHPID" 2>/dev/null || renice -n 19 -p "$BASHPID" >/dev/null
+idly() { beside "$1" nice_command "${@:2}"; }
+nice_command() {
+  renice -n 19 -p "$BASHPID" >/dev/null
   "$@"
 }
 await() {
@@ -69,7 +69,7 @@ await() {
 }
 
 # MinIO and versitygw take minutes to build, and the tests without a server mostly wait.
-beside "$work/servers" go run ./proof/integration/cmd/servers -prepare
+idly "$work/servers" go run ./proof/integration/cmd/servers -prepare
 servers=$!
 idly "$work/lint" bash internal/lint.sh
 lint=$!
@@ -168,11 +168,15 @@ finish() {
   return "$status"
 }
 finish programs "$programs" "go test of programs, and of packages with large libraries" || failed=1
+finish without-race "$without_race" "go test without the race detector" || failed=1
+finish models "$models_run" "go test of models" || failed=1
+finish lint "$lint" "internal/lint.sh" || failed=1
 # Where a server cannot be had, the tests that need it say so.
 await "$servers" || cat "$work/servers"
-# Under a load of other tests, servers answer too late: beside these tests runs only what runs idly.
+# Under a load of other tests, servers answer too late: nothing computes beside these tests.
 on_servers=(go test "${race[@]}" -vet=off -timeout 25m)
-# Stores and adapters with packages of their own mostly wait, for leases to expire and for servers to start again.
+# Stores and adapters with packages of their own mostly wait, for leases to expire and for servers to start again:
+# one after the other.
 mapfile -t waiting < <(go list ./proof/integration/{dashboard,gcs,redis,etcd,nats,leaselocks,certstore,leaderlock,migrations})
 # These servers compute much. Those of Kubernetes and OpenTofu take minutes of processor time to build, which only a long
 # campaign does. Later runs have them.
@@ -200,7 +204,4 @@ computing_run=$!
 echo "== go test of buckets with versions"
 "${on_servers[@]}" -parallel 96 "$@" -run TestVersioned ./proof/integration || failed=1
 finish computing "$computing_run" "go test of servers that compute much" || failed=1
-finish without-race "$without_race" "go test without the race detector" || failed=1
-finish models "$models_run" "go test of models" || failed=1
-finish lint "$lint" "internal/lint.sh" || failed=1
 exit "$failed"
