@@ -85,7 +85,13 @@ func StartNATS(ctx context.Context, dir string, n int, config string) ([]*NATS, 
 			}
 			file := filepath.Join(dir, fmt.Sprintf("n%d.conf", i))
 			return exec.Command(bin, "-c", file), os.WriteFile(file, []byte(text), 0o600)
-		}, greets)})
+		}, func(ctx context.Context, address string) error {
+			// The server listens for clients first. If it cannot listen for the others of the cluster, it ends then.
+			if err := greets(ctx, address); err != nil || n == 1 {
+				return err
+			}
+			return greets(ctx, routes[i])
+		})})
 	}
 	errs := make([]error, n)
 	workerpool.Each(n, n, func(i int) { errs[i] = members[i].Start(ctx) })

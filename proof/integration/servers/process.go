@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -152,14 +153,26 @@ func (p *process) stop() {
 	<-p.done
 }
 
-// freeAddress returns a loopback address on which no process listened a moment ago.
+// addresses are those that freeAddress has returned.
+var addresses sync.Map
+
+// freeAddress returns another loopback address each time, on which no process listened a moment ago. Systems give
+// ports from 32768 on to outgoing connections. Such a connection could take the port before the server listens, so
+// freeAddress returns ports below.
 func freeAddress() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
+	var failed error
+	for range 100 {
+		address := fmt.Sprint("127.0.0.1:", 12000+rand.IntN(20000))
+		if _, known := addresses.LoadOrStore(address, true); known {
+			continue
+		}
+		l, err := net.Listen("tcp", address)
+		if err == nil {
+			return address, l.Close()
+		}
+		failed = err
 	}
-	defer l.Close()
-	return l.Addr().String(), nil
+	return "", fmt.Errorf("no free port: %w", failed)
 }
 
 func portOf(address string) string {
