@@ -94,7 +94,7 @@ unraced+='|TestWakeUps|TestRequestToSeveralEndsWithThem|TestSlowWritesLoseNoLeas
 unraced+='|TestSQLiteLargeRow|TestPolicies|TestStatusUsage|TestNamesWhatIsInIt|TestSweepRate|TestSweepMemory|TestBatchPollThatIsWrong|TestRequestsOfWa(iters|tchers)'
 unraced+='|TestLargeState'
 # These have no goroutines but those of package testing: readers of the repository, and pure rules.
-plain=(. ./internal/lockrec ./internal/mutanttest)
+plain=(. ./internal/lockrec ./internal/mutanttest ./proof/integration/site)
 models=(./proof/lockmodel ./proof/sessionmodel ./proof/rostermodel ./proof/logmodel ./proof/versionmodel)
 # These do less with the race detector than without it.
 again='TestSimulation|TestSimulationOfCrowds|TestOneFaultInEachOrderOfCalls|TestTicketAlteredAtRandom'
@@ -180,6 +180,7 @@ on_servers=(go test "${race[@]}" -vet=off -timeout 25m)
 mapfile -t waiting < <(go list ./proof/integration/{dashboard,gcs,redis,etcd,nats,leaselocks,certstore,leaderlock,migrations})
 # These servers compute much. Those of Kubernetes and OpenTofu take minutes of processor time to build, which only a long
 # campaign does. Later runs have them.
+computes=TestSQLItems
 mapfile -t computing < <(go list ./proof/integration/azure)
 for server in kubernetes:kube-apiserver tofu:tofu; do
   if [ -n "${HOLDFAST_TORTURE:-}" ] || compgen -G "$(cache .)/${server#*:}-v*/" >/dev/null; then
@@ -188,18 +189,28 @@ for server in kubernetes:kube-apiserver tofu:tofu; do
     echo "== not run: proof/integration/${server%:*}. make torture builds its server"
   fi
 done
-mapfile -t integration < <(go list ./proof/integration/... | grep -vE '/(hostile|packages|kubernetes|tofu)$' |
+mapfile -t integration < <(go list ./proof/integration/... | grep -vE '/(hostile|packages|kubernetes|tofu|site)$' |
   grep -vxF "$(printf '%s\n' "${waiting[@]}" "${computing[@]}")")
+# These judge how long a server takes, so they run alone, which takes seconds.
+strict=UnderOneFault
+echo "== go test of single faults"
+"${on_servers[@]}" "$@" -run "$strict" ./proof/integration || failed=1
 beside "$work/waiting" "${on_servers[@]}" -p 1 "$@" "${waiting[@]}"
 waiting_run=$!
 echo "== go test against real servers"
-"${on_servers[@]}" "$@" -skip TestVersioned "${integration[@]}" || failed=1
+"${on_servers[@]}" "$@" -skip "$strict|$computes|TestVersioned" "${integration[@]}" || failed=1
 finish waiting "$waiting_run" "go test of stores and adapters with packages of their own" || failed=1
 
 # The tests of buckets with versions mostly wait, for writes to settle, and take a write
 # that lasts two seconds for one of unknown outcome, which fails them. So they do not run beside those
 # against the other servers.
-beside "$work/computing" "${on_servers[@]}" -p 1 "$@" "${computing[@]}"
+compute() {
+  local status=0
+  "${on_servers[@]}" "$@" -run "$computes" ./proof/integration || status=1
+  "${on_servers[@]}" -p 1 "$@" "${computing[@]}" || status=1
+  return "$status"
+}
+beside "$work/computing" compute "$@"
 computing_run=$!
 echo "== go test of buckets with versions"
 "${on_servers[@]}" -parallel 96 "$@" -run TestVersioned ./proof/integration || failed=1
