@@ -237,11 +237,14 @@ func size(k kind, name string, n int) (programs int, factor float64) {
 
 // run runs a case with n programs on a new server, whose limits are lower by a factor.
 func run(t *testing.T, k kind, n int, factor float64, f func(w *world)) (r result) {
+	// A server with one limit refuses more than half of all requests: one release of a hundred takes longer than the
+	// default of 5 s.
+	opts := &lease.Options{Tuning: lease.Tuning{ReleaseTimeout: 20 * time.Second}}
 	synctest.Test(t, func(t *testing.T) {
 		srv := &server{kind: k, factor: factor, rows: map[string]engine.Stored{}, buckets: map[string]*bucket{}}
 		w := &world{t: t, srv: srv, st: srv.store()}
 		for range n {
-			c, err := lease.New(w.st, nil)
+			c, err := lease.New(w.st, opts)
 			if err != nil {
 				t.Fatal(err)
 			}
