@@ -110,7 +110,8 @@ started+='|TestHandOver|TestNoLibraries|TestStartUpSystemCalls|TestSlowStartOfTh
 large='(adapters|azure|cmd|compat/leaselocks|etcd|gcp|items/sqltable|store/sqlstore)(/|$)'
 # with TESTS prints the packages with these tests, but for the models, the plain ones, and the adapters.
 with() {
-  grep -rlE --include='*_test.go' "^func ($1)\(" . | xargs -n 1 dirname | grep -vE '^(\.|\./internal/(lockrec|mutanttest)|\./adapters/.*|\./proof/.*model)$' | sort -u
+  grep -rlE --include='*_test.go' "^func ($1)\(" . | xargs -n 1 dirname |
+    grep -vxF "$(printf '%s\n' "${plain[@]}")" | grep -vE '^\./(adapters/.*|proof/.*model)$' | sort -u
 }
 mapfile -t rest < <(with "$unraced")
 # The packages that take longest come first, so that the others run beside them.
@@ -180,7 +181,6 @@ on_servers=(go test "${race[@]}" -vet=off -timeout 25m)
 mapfile -t waiting < <(go list ./proof/integration/{dashboard,gcs,redis,etcd,nats,leaselocks,certstore,leaderlock,migrations})
 # These servers compute much. Those of Kubernetes and OpenTofu take minutes of processor time to build, which only a long
 # campaign does. Later runs have them.
-computes=TestSQLItems
 mapfile -t computing < <(go list ./proof/integration/azure)
 for server in kubernetes:kube-apiserver tofu:tofu; do
   if [ -n "${HOLDFAST_TORTURE:-}" ] || compgen -G "$(cache .)/${server#*:}-v*/" >/dev/null; then
@@ -191,8 +191,10 @@ for server in kubernetes:kube-apiserver tofu:tofu; do
 done
 mapfile -t integration < <(go list ./proof/integration/... | grep -vE '/(hostile|packages|kubernetes|tofu|site)$' |
   grep -vxF "$(printf '%s\n' "${waiting[@]}" "${computing[@]}")")
-# These judge how long a server takes, so they run alone, which takes seconds.
+# The tests of single faults judge how long a server takes, so they run alone, which takes seconds. TestSQLItems
+# computes much, too.
 strict=UnderOneFault
+computes=TestSQLItems
 echo "== go test of single faults"
 "${on_servers[@]}" "$@" -run "$strict" ./proof/integration || failed=1
 beside "$work/waiting" "${on_servers[@]}" -p 1 "$@" "${waiting[@]}"

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/holdfast-go/holdfast/lease"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/engine"
 )
@@ -35,8 +36,9 @@ type kind struct {
 	readPrice, writePrice float64
 
 	options   engine.Options
-	readTries int  // of the driver itself
-	definite  bool // a refusal of a write proves that it was not applied
+	client    *lease.Options // nil: the defaults
+	readTries int            // of the driver itself
+	definite  bool           // a refusal of a write proves that it was not applied
 }
 
 func whole(string) string { return "" }

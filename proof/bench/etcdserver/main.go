@@ -8,7 +8,6 @@ package main
 import (
 	"fmt"
 	"io"
-	"net"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -28,19 +27,11 @@ func run(args []string) error {
 	if len(args) != 1 {
 		return fmt.Errorf("want one argument: a directory")
 	}
-	client, err := free()
-	if err != nil {
-		return err
-	}
-	peer, err := free()
-	if err != nil {
-		return err
-	}
+	free := []url.URL{{Scheme: "http", Host: "127.0.0.1:0"}}
 	c := embed.NewConfig()
 	c.Dir = filepath.Join(args[0], "etcd")
 	c.LogLevel = "fatal" // a shutdown logs several errors
-	c.ListenClientUrls, c.AdvertiseClientUrls = []url.URL{client}, []url.URL{client}
-	c.ListenPeerUrls, c.AdvertisePeerUrls = []url.URL{peer}, []url.URL{peer}
+	c.ListenClientUrls, c.AdvertiseClientUrls, c.ListenPeerUrls, c.AdvertisePeerUrls = free, free, free, free
 	c.InitialCluster = c.InitialClusterFromName(c.Name)
 	server, err := embed.StartEtcd(c)
 	if err != nil {
@@ -52,17 +43,7 @@ func run(args []string) error {
 	case <-time.After(time.Minute):
 		return fmt.Errorf("not ready after a minute")
 	}
-	fmt.Println(client.String())
+	fmt.Printf("http://%s\n", server.Clients[0].Addr())
 	_, _ = io.Copy(io.Discard, os.Stdin)
 	return nil
-}
-
-// free returns an address on which no process listened a moment ago.
-func free() (url.URL, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return url.URL{}, err
-	}
-	defer l.Close()
-	return url.URL{Scheme: "http", Host: l.Addr().String()}, nil
 }

@@ -1,6 +1,7 @@
 package servers
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -109,14 +110,7 @@ func greets(ctx context.Context, address string) error {
 	_ = c.SetDeadline(time.Now().Add(5 * time.Second))
 	b := make([]byte, 5)
 	if _, err := c.Read(b); err != nil || string(b) != "INFO " {
-		return fmt.Errorf("it says %q: %w", b, cmpErr(err))
+		return fmt.Errorf("it says %q: %w", b, cmp.Or(err, errors.New("not a server of NATS")))
 	}
 	return nil
-}
-
-func cmpErr(err error) error {
-	if err == nil {
-		return errors.New("not a server of NATS")
-	}
-	return err
 }

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -153,26 +154,26 @@ func (p *process) stop() {
 	<-p.done
 }
 
-// addresses are those that freeAddress has returned.
-var addresses sync.Map
+// Ports of this process, counted from a random one.
+var (
+	firstPort = rand.Uint32N(ports)
+	takenPort atomic.Uint32
+)
+
+const ports = 20_000
 
 // freeAddress returns another loopback address each time, on which no process listened a moment ago. Systems give
 // ports from 32768 on to outgoing connections. Such a connection could take the port before the server listens, so
 // freeAddress returns ports below.
-func freeAddress() (string, error) {
-	var failed error
+func freeAddress() (address string, err error) {
 	for range 100 {
-		address := fmt.Sprint("127.0.0.1:", 12000+rand.IntN(20000))
-		if _, known := addresses.LoadOrStore(address, true); known {
-			continue
-		}
-		l, err := net.Listen("tcp", address)
-		if err == nil {
+		address = fmt.Sprint("127.0.0.1:", 12_000+(firstPort+takenPort.Add(1))%ports)
+		var l net.Listener
+		if l, err = net.Listen("tcp", address); err == nil {
 			return address, l.Close()
 		}
-		failed = err
 	}
-	return "", fmt.Errorf("no free port: %w", failed)
+	return "", err
 }
 
 func portOf(address string) string {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -84,7 +83,8 @@ func NewRedisCluster(t testing.TB, n int) []*Redis {
 	var addresses []string
 	for range n {
 		// A fixed port would collide with other tests; the port of the bus must be below 65536, too.
-		r := NewRedis(t, "--cluster-enabled", "yes", "--cluster-port", freePort(t), "--cluster-node-timeout", "5000")
+		bus := get(t, "a free port", func(context.Context) (string, error) { return freeAddress() })
+		r := NewRedis(t, "--cluster-enabled", "yes", "--cluster-port", portOf(bus), "--cluster-node-timeout", "5000")
 		all, addresses = append(all, r), append(addresses, r.Address())
 	}
 	cli := get(t, "redis-cli", func(context.Context) (string, error) { return lookPath("redis-cli") })
@@ -100,12 +100,8 @@ func NewRedisCluster(t testing.TB, n int) []*Redis {
 // a second, the sentinel makes a replica the primary server. It returns the address of the sentinel.
 func NewSentinel(t testing.TB, primary *Redis) string {
 	t.Helper()
-	host, port, err := net.SplitHostPort(primary.Address())
-	if err != nil {
-		t.Fatal(err)
-	}
 	file := filepath.Join(t.TempDir(), "sentinel.conf") // the sentinel writes its state there
-	text := "sentinel monitor main " + host + " " + port + " 1\nsentinel down-after-milliseconds main 1000\nsentinel failover-timeout main 5000\n"
+	text := "sentinel monitor main 127.0.0.1 " + portOf(primary.Address()) + " 1\nsentinel down-after-milliseconds main 1000\nsentinel failover-timeout main 5000\n"
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -125,17 +121,4 @@ func ping(ctx context.Context, address string, secure *tls.Config) error {
 		return nil
 	}
 	return err
-}
-
-func freePort(t testing.TB) string {
-	t.Helper()
-	address, err := freeAddress()
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, port, err := net.SplitHostPort(address)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return port
 }
