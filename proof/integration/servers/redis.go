@@ -76,7 +76,8 @@ func (r *Redis) Client(t testing.TB) *redis.Client {
 	return c
 }
 
-// NewRedisCluster starts a cluster of servers, each of which has a part of the slots.
+// NewRedisCluster starts a cluster of servers, each of which has a part of the slots. For a minute, none
+// takes another for dead: on a busy machine a server can stop for some seconds, and then all refuse writes.
 func NewRedisCluster(t testing.TB, n int) []*Redis {
 	t.Helper()
 	var all []*Redis
@@ -84,7 +85,7 @@ func NewRedisCluster(t testing.TB, n int) []*Redis {
 	for range n {
 		// A fixed port would collide with other tests; the port of the bus must be below 65536, too.
 		bus := get(t, "a free port", func(context.Context) (string, error) { return freeAddress() })
-		r := NewRedis(t, "--cluster-enabled", "yes", "--cluster-port", portOf(bus), "--cluster-node-timeout", "5000")
+		r := NewRedis(t, "--cluster-enabled", "yes", "--cluster-port", portOf(bus), "--cluster-node-timeout", "60000")
 		all, addresses = append(all, r), append(addresses, r.Address())
 	}
 	cli := get(t, "redis-cli", func(context.Context) (string, error) { return lookPath("redis-cli") })
