@@ -75,8 +75,6 @@ func TestEtcdLostReplies(t *testing.T) {
 	t.Parallel()
 	server := servers.NewEtcd(t)
 	r, through := newRelay(t, server.Address())
-	var cut atomic.Bool
-	proxy := servers.NewTCPProxy(t, server.Address, func() (before, after bool) { return false, cut.Swap(false) })
 	for name, c := range map[string]struct {
 		lose     error // nil: cut the connection
 		repeats  bool  // the default client does
@@ -90,10 +88,7 @@ func TestEtcdLostReplies(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 			defer cancel()
-			address := through
-			if c.lose == nil {
-				address = proxy.Address
-			}
+			var cut *atomic.Bool  // the proxy of the newest client cuts a connection
 			var sent atomic.Int64 // transactions that write
 			count := func(_ context.Context, method string, request, _ any, send func() error) error {
 				txn, ok := request.(*etcdserverpb.TxnRequest)
@@ -110,14 +105,22 @@ func TestEtcdLostReplies(t *testing.T) {
 				return send()
 			}
 			key := strings.ReplaceAll(name, " ", "-")
-			connected := func(c *clientv3.Client) *clientv3.Client {
+			connected := func(config clientv3.Config) *clientv3.Client {
+				if c.lose == nil {
+					// If clients shared a proxy, it could cut the connection of an earlier client, which still sends
+					// answers to pings.
+					cuts := new(atomic.Bool)
+					proxy := servers.NewTCPProxy(t, server.Address, func() (before, after bool) { return false, cuts.Swap(false) })
+					cut, config.Endpoints = cuts, []string{proxy.Address}
+				}
+				c := client(t, config, count)
 				if _, err := c.Get(ctx, "nothing"); err != nil {
 					t.Fatal(err)
 				}
 				return c
 			}
-			byDefault := clientv3.Config{Endpoints: []string{address}, Logger: zap.NewNop()}
-			sdk := connected(client(t, byDefault, count))
+			byDefault := clientv3.Config{Endpoints: []string{through}, Logger: zap.NewNop()}
+			sdk := connected(byDefault)
 			created, err := sdkCreate(ctx, sdk, key)
 			t.Logf("the client of etcd sent %d transactions; created %v, error %v", sent.Load(), created, err)
 			if repeats := sent.Load() > 1; repeats != c.repeats {
@@ -132,17 +135,17 @@ func TestEtcdLostReplies(t *testing.T) {
 
 			// A client that a program passes has the retries of its own configuration. A register with it
 			// reports its success, too.
-			config, opts, err := etcdstore.FromURL("etcd://"+address+"/ours", nil)
+			config, opts, err := etcdstore.FromURL("etcd://"+through+"/ours", nil)
 			if err != nil {
 				t.Fatal(err)
 			}
 			sent.Store(0)
-			if created, err := sdkCreate(ctx, connected(client(t, config, count)), key+"/once"); err == nil || created || sent.Load() != 1 {
+			if created, err := sdkCreate(ctx, connected(config), key+"/once"); err == nil || created || sent.Load() != 1 {
 				t.Errorf("the client that Open makes sent the transaction %d times: created %v, error %v", sent.Load(), created, err)
 			}
 			for by, config := range map[string]clientv3.Config{"its own client": config, "the default client": byDefault} {
 				sent.Store(0)
-				st, err := etcdstore.New(connected(client(t, config, count)), opts)
+				st, err := etcdstore.New(connected(config), opts)
 				if err != nil {
 					t.Fatal(err)
 				}
