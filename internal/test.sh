@@ -92,7 +92,7 @@ unraced+='|TestNoLeaseIsLost|TestWithoutBackOff'
 unraced+='|TestBatchPollRequests|TestBatchPollHandOver|TestBatchPollOddListings|TestAllBeforeAWaiterLeave'
 unraced+='|TestWakeUps|TestRequestToSeveralEndsWithThem|TestSlowWritesLoseNoLease|TestRegisterHistories|TestTableOfEachShape|TestSweepOnAWS|TestStoreInOrder|TestEveryCallFaulty|TestSweepDuringWrites|TestSweepResumed'
 unraced+='|TestSQLiteLargeRow|TestPolicies|TestStatusUsage|TestNamesWhatIsInIt|TestSweepRate|TestSweepMemory|TestBatchPollThatIsWrong|TestRequestsOfWa(iters|tchers)'
-unraced+='|TestLargeState'
+unraced+='|TestLargeState|TestLargeDirectory|TestListDirIsBounded|TestHistoryRequests|TestNewcomersSoonEnterAQueue'
 # These have no goroutines but those of package testing: readers of the repository, and pure rules.
 plain=(. ./internal/lockrec ./internal/mutanttest ./proof/integration/site)
 models=(./proof/lockmodel ./proof/sessionmodel ./proof/rostermodel ./proof/logmodel ./proof/versionmodel)
@@ -176,37 +176,44 @@ finish lint "$lint" "internal/lint.sh" || failed=1
 await "$servers" || cat "$work/servers"
 # Under a load of other tests, servers answer too late: nothing computes beside these tests.
 on_servers=(go test "${race[@]}" -vet=off -timeout 25m)
-# Stores and adapters with packages of their own mostly wait, for leases to expire and for servers to start again.
-# The last ones compute much.
-others=(gcs redis etcd nats leaselocks certstore leaderlock migrations azure dashboard)
-# The servers of Kubernetes and OpenTofu take minutes of processor time to build, which only a long campaign does.
-# Later runs have them.
+# Stores and adapters with packages of their own mostly wait, for leases to expire and for servers to start again:
+# one after the other.
+waiting=(./proof/integration/{gcs,redis,etcd,nats,leaselocks,certstore,leaderlock,migrations,azure})
+# These compute much. The servers of Kubernetes and OpenTofu take minutes of processor time to build, which only a
+# long campaign does. Later runs have them.
+computing=()
 for server in kubernetes:kube-apiserver tofu:tofu; do
   if [ -n "${HOLDFAST_TORTURE:-}" ] || compgen -G "$(cache .)/${server#*:}-v*/" >/dev/null; then
-    others+=("${server%:*}")
+    computing+=("./proof/integration/${server%:*}")
   else
     echo "== not run: proof/integration/${server%:*}. make torture builds its server"
   fi
 done
-mapfile -t others < <(printf 'github.com/holdfast-go/holdfast/proof/integration/%s\n' "${others[@]}")
+computing+=(./proof/integration/dashboard)
 mapfile -t integration < <(go list ./proof/integration/... | grep -vE '/(hostile|packages|kubernetes|tofu|site)$' |
-  grep -vxF "$(printf '%s\n' "${others[@]}")")
+  grep -vxF "$(go list "${waiting[@]}" "${computing[@]}")")
 # The tests of single faults judge how long a server takes, so they run alone, which takes seconds.
 strict=UnderOneFault
 echo "== go test of single faults"
 "${on_servers[@]}" "$@" -run "$strict" ./proof/integration || failed=1
-beside "$work/others" "${on_servers[@]}" -p 1 "$@" "${others[@]}"
-others_run=$!
-# TestSQLItems computes much.
-computes=TestSQLItems
+beside "$work/waiting" "${on_servers[@]}" -p 1 "$@" "${waiting[@]}"
+waiting_run=$!
+computes=TestSQLItems # much, too
 echo "== go test against real servers"
 "${on_servers[@]}" "$@" -skip "$strict|$computes|TestVersioned" "${integration[@]}" || failed=1
+compute() {
+  local status=0
+  "${on_servers[@]}" "$@" -run "$computes" ./proof/integration || status=1
+  "${on_servers[@]}" -p 1 "$@" "${computing[@]}" || status=1
+  return "$status"
+}
+beside "$work/computing" compute "$@"
+computing_run=$!
 # The tests of buckets with versions mostly wait, for writes to settle, and take a write
 # that lasts two seconds for one of unknown outcome, which fails them. So they do not run beside those
 # above.
 echo "== go test of buckets with versions"
 "${on_servers[@]}" -parallel 96 "$@" -run TestVersioned ./proof/integration || failed=1
-echo "== go test of items in databases"
-"${on_servers[@]}" "$@" -run "$computes" ./proof/integration || failed=1
-finish others "$others_run" "go test of stores and adapters with packages of their own" || failed=1
+finish computing "$computing_run" "go test of what computes much" || failed=1
+finish waiting "$waiting_run" "go test of stores and adapters with packages of their own" || failed=1
 exit "$failed"
