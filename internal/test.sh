@@ -178,10 +178,10 @@ await "$servers" || cat "$work/servers"
 on_servers=(go test "${race[@]}" -vet=off -timeout 25m)
 # Stores and adapters with packages of their own mostly wait, for leases to expire and for servers to start again:
 # one after the other.
-waiting=(./proof/integration/{gcs,redis,etcd,nats,leaselocks,certstore,leaderlock,migrations,azure})
+waiting=(./proof/integration/{gcs,redis,etcd,nats,leaselocks,certstore,leaderlock,migrations})
 # These compute much. The servers of Kubernetes and OpenTofu take minutes of processor time to build, which only a
 # long campaign does. Later runs have them.
-computing=()
+computing=(./proof/integration/{dashboard,azure})
 for server in kubernetes:kube-apiserver tofu:tofu; do
   if [ -n "${HOLDFAST_TORTURE:-}" ] || compgen -G "$(cache .)/${server#*:}-v*/" >/dev/null; then
     computing+=("./proof/integration/${server%:*}")
@@ -189,7 +189,6 @@ for server in kubernetes:kube-apiserver tofu:tofu; do
     echo "== not run: proof/integration/${server%:*}. make torture builds its server"
   fi
 done
-computing+=(./proof/integration/dashboard)
 mapfile -t integration < <(go list ./proof/integration/... | grep -vE '/(hostile|packages|kubernetes|tofu|site)$' |
   grep -vxF "$(go list "${waiting[@]}" "${computing[@]}")")
 # The tests of single faults judge how long a server takes, so they run alone, which takes seconds.
@@ -201,19 +200,14 @@ waiting_run=$!
 computes=TestSQLItems # much, too
 echo "== go test against real servers"
 "${on_servers[@]}" "$@" -skip "$strict|$computes|TestVersioned" "${integration[@]}" || failed=1
-compute() {
-  local status=0
-  "${on_servers[@]}" "$@" -run "$computes" ./proof/integration || status=1
-  "${on_servers[@]}" -p 1 "$@" "${computing[@]}" || status=1
-  return "$status"
-}
-beside "$work/computing" compute "$@"
-computing_run=$!
 # The tests of buckets with versions mostly wait, for writes to settle, and take a write
-# that lasts two seconds for one of unknown outcome, which fails them. So they do not run beside those
-# above.
+# that lasts two seconds for one of unknown outcome, which fails them. So they run only beside others that wait.
 echo "== go test of buckets with versions"
 "${on_servers[@]}" -parallel 96 "$@" -run TestVersioned ./proof/integration || failed=1
-finish computing "$computing_run" "go test of what computes much" || failed=1
 finish waiting "$waiting_run" "go test of stores and adapters with packages of their own" || failed=1
+beside "$work/items" "${on_servers[@]}" "$@" -run "$computes" ./proof/integration
+items=$!
+echo "== go test of what computes much"
+"${on_servers[@]}" -p 1 "$@" "${computing[@]}" || failed=1
+finish items "$items" "go test of items in databases" || failed=1
 exit "$failed"
