@@ -91,7 +91,7 @@ type Bucket struct {
 	container string // its name
 	name      string // of the bucket, for people
 	id        string
-	azure     bool // the server is Azure itself
+	azure     bool // the server is Azure itself, whose conditions need no test
 	o         Options
 
 	// blocks: this view uploads everything in blocks. trying: this view tests the server.
@@ -189,9 +189,6 @@ func (o *Options) check() error {
 	}
 	return nil
 }
-
-// OnAzure reports whether the server is Azure itself, whose conditions need no test.
-func (b *Bucket) OnAzure() bool { return b.azure }
 
 // Container returns the client of the container.
 func (b *Bucket) Container() *container.Client { return b.client }
