@@ -92,7 +92,7 @@ unraced+='|TestNoLeaseIsLost|TestWithoutBackOff'
 unraced+='|TestBatchPollRequests|TestBatchPollHandOver|TestBatchPollOddListings|TestAllBeforeAWaiterLeave'
 unraced+='|TestWakeUps|TestRequestToSeveralEndsWithThem|TestSlowWritesLoseNoLease|TestRegisterHistories|TestTableOfEachShape|TestSweepOnAWS|TestStoreInOrder|TestEveryCallFaulty|TestSweepDuringWrites|TestSweepResumed'
 unraced+='|TestSQLiteLargeRow|TestPolicies|TestStatusUsage|TestNamesWhatIsInIt|TestSweepRate|TestSweepMemory|TestBatchPollThatIsWrong|TestRequestsOfWa(iters|tchers)'
-unraced+='|TestLargeState|TestLargeDirectory|TestListDirIsBounded|TestHistoryRequests|TestNewcomersSoonEnterAQueue'
+unraced+='|TestLargeState'
 # These have no goroutines but those of package testing: readers of the repository, and pure rules.
 plain=(. ./internal/lockrec ./internal/mutanttest ./proof/integration/site)
 models=(./proof/lockmodel ./proof/sessionmodel ./proof/rostermodel ./proof/logmodel ./proof/versionmodel)
@@ -174,7 +174,7 @@ finish models "$models_run" "go test of models" || failed=1
 finish lint "$lint" "internal/lint.sh" || failed=1
 # Where a server cannot be had, the tests that need it say so.
 await "$servers" || cat "$work/servers"
-# Under a load of other tests, servers answer too late: nothing computes beside these tests.
+# Under a load of other tests, servers answer too late. So the tests that compute much come last, beside each other only.
 on_servers=(go test "${race[@]}" -vet=off -timeout 25m)
 # Stores and adapters with packages of their own mostly wait, for leases to expire and for servers to start again:
 # one after the other.
@@ -197,7 +197,7 @@ echo "== go test of single faults"
 "${on_servers[@]}" "$@" -run "$strict" ./proof/integration || failed=1
 beside "$work/waiting" "${on_servers[@]}" -p 1 "$@" "${waiting[@]}"
 waiting_run=$!
-computes=TestSQLItems # much, too
+computes=TestSQLItems
 echo "== go test against real servers"
 "${on_servers[@]}" "$@" -skip "$strict|$computes|TestVersioned" "${integration[@]}" || failed=1
 # The tests of buckets with versions mostly wait, for writes to settle, and take a write

@@ -113,11 +113,11 @@ func TestEtcdLostReplies(t *testing.T) {
 					proxy := servers.NewTCPProxy(t, server.Address, func() (before, after bool) { return false, cuts.Swap(false) })
 					cut, config.Endpoints = cuts, []string{proxy.Address}
 				}
-				c := client(t, config, count)
-				if _, err := c.Get(ctx, "nothing"); err != nil {
+				made := client(t, config, count)
+				if _, err := made.Get(ctx, "nothing"); err != nil {
 					t.Fatal(err)
 				}
-				return c
+				return made
 			}
 			byDefault := clientv3.Config{Endpoints: []string{through}, Logger: zap.NewNop()}
 			sdk := connected(byDefault)

@@ -98,7 +98,7 @@ func (c *cluster) move(key string) {
 // agree waits until all servers have the same view of the cluster. Without this wait, a server
 // refused some moves because it did not own the slot, and one of three runs lost acknowledged writes.
 func (c *cluster) agree() {
-	for end := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
 		views := map[string]bool{}
 		for _, client := range c.clients {
 			text, err := client.ClusterNodes(context.Background()).Result()
