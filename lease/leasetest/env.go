@@ -18,7 +18,7 @@ import (
 type env struct {
 	Options // TTL is that of leases that are to expire
 
-	long    time.Duration // the TTL of all others, which no slow machine lets expire
+	long    time.Duration // the TTL of all others, which no slow machine lets expire, and twice what a release may take
 	ctx     context.Context
 	cancel  context.CancelFunc
 	rec     *suitetest.Recorder
@@ -63,7 +63,7 @@ func (e *env) client(st store.Store, change func(*lease.Options)) *lease.Client 
 		TTL:    e.long,
 		Grace:  -1,
 		Holder: "leasetest",
-		Tuning: lease.Tuning{MinPoll: 10 * time.Millisecond, MaxPoll: 250 * time.Millisecond},
+		Tuning: lease.Tuning{MinPoll: 10 * time.Millisecond, MaxPoll: 250 * time.Millisecond, ReleaseTimeout: e.long / 2},
 	}
 	if change != nil {
 		change(o)
