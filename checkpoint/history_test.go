@@ -241,15 +241,16 @@ func TestFullRecordDropsHistory(t *testing.T) {
 	if got := raw(t, st, "k"); !bytes.Contains(got, []byte(other)) {
 		t.Error("another field is lost")
 	}
-	if got := entries(t, k, "k"); len(got) > 15 {
+	// How many there is room for depends on the digits of the times between the writes.
+	if got := entries(t, k, "k"); len(got) >= 20 {
 		t.Errorf("the history is %q", got)
 	}
 	// Control: with more room there are all of them.
 	k = open(t, memstore.New(), keeping)
-	for i := range uint64(12) {
+	for i := range uint64(20) {
 		advance(t, k, "k", at(1e15+i), nil, checkpoint.Advanced)
 	}
-	if got := entries(t, k, "k"); len(got) != 12 {
+	if got := entries(t, k, "k"); len(got) != 20 {
 		t.Errorf("the history is %q", got)
 	}
 }
