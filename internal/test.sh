@@ -35,6 +35,10 @@ if [ ${#missing[@]} -gt 0 ]; then
   fi
 fi
 
+# Compilers, staticcheck, models and programs that only start collect garbage less often: this saves a tenth to a
+# quarter of their processor time.
+export GOGC="${GOGC:-400}"
+
 work=$(mktemp -d)
 declare -A running # groups of processes
 end() {
