@@ -8,6 +8,8 @@ import (
 	"net/http/httptest"
 	"runtime"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -136,6 +138,42 @@ func TestBadRecords(t *testing.T) {
 		if body := look(t.Context(), page, "/"); !strings.Contains(body, `class="s-free"`) {
 			t.Errorf("the page does not show the release of the good lock:\n%s", body)
 		}
+	})
+}
+
+// TestFirstPage: a page that is opened while the locks are read for the first time waits until they are.
+func TestFirstPage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := memstore.New()
+		c, err := lease.New(st, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close(t.Context())
+		if _, err := c.TryAcquire(t.Context(), "job", nil); err != nil {
+			t.Fatal(err)
+		}
+		var delay atomic.Int64
+		page, err := dashboard.New(store.Intercept(st, func(ctx context.Context, op *store.Op, next store.Handler) error {
+			time.Sleep(time.Duration(delay.Load()))
+			return next(ctx, op)
+		}), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer page.Close()
+		look(t.Context(), page, "/store")
+		delay.Store(int64(300 * time.Millisecond))
+		var all sync.WaitGroup
+		for i := range 10 {
+			all.Go(func() {
+				time.Sleep(time.Duration(i) * 100 * time.Millisecond)
+				if body := look(t.Context(), page, "/"); !strings.Contains(body, `class="s-held"`) {
+					t.Errorf("page %d does not show the lock:\n%s", i, body)
+				}
+			})
+		}
+		all.Wait()
 	})
 }
 

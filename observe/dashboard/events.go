@@ -88,7 +88,7 @@ func (p *Page) serveEvents(w http.ResponseWriter, r *http.Request) {
 	last := time.Time{}
 	for {
 		p.r.want(kind)
-		_, changed := p.r.state()
+		changed := p.r.nextChange()
 		page, _ := p.render(q)
 		watched = p.r.rewatch(kind, watched, page.names)
 		if u, any := said.diff(page); any || time.Since(last) >= quiet {

@@ -60,6 +60,7 @@ type rendered struct {
 	rows  []row
 	list  bool
 	query query // with the page that exists
+	ready bool  // whether the reader had read all of it
 }
 
 // renderCache has the contents of the present round: pages with the same query share them.
@@ -72,8 +73,8 @@ type renderCache struct {
 // mostRenders bounds the contents that are kept.
 const mostRenders = 64
 
-// render returns the content of a page, and the number of the round of which it is.
-func (p *Page) render(q query) (*rendered, uint64) {
+// render returns the content of a page. It reports whether the reader had read everything that the page shows.
+func (p *Page) render(q query) (page *rendered, ready bool) {
 	c := &p.renders
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -83,12 +84,13 @@ func (p *Page) render(q query) (*rendered, uint64) {
 	if c.round != round || c.pages == nil || len(c.pages) >= mostRenders {
 		c.round, c.pages = round, map[query]*rendered{}
 	}
-	if page := c.pages[q]; page != nil {
-		return page, round
+	page = c.pages[q]
+	if page == nil {
+		page = p.renderNow(q, time.Now())
+		page.ready = p.r.ready(q, page.names)
+		c.pages[q] = page
 	}
-	page := p.renderNow(q, time.Now())
-	c.pages[q] = page
-	return page, round
+	return page, page.ready && p.r.ready(q, page.names) // without open pages, a round can last for hours
 }
 
 func (p *Page) renderNow(q query, now time.Time) *rendered {
@@ -391,7 +393,7 @@ const firstWait = 1500 * time.Millisecond
 func (p *Page) servePage(w http.ResponseWriter, r *http.Request, kind string) {
 	q := parseQuery(kind, r.URL.Query())
 	p.r.want(kind)
-	page, _ := p.awaitFirst(r, q)
+	page := p.awaitFirst(r, q)
 	heading := headings[kind]
 	if kind == kindLock {
 		heading = visible(q.name)
@@ -459,34 +461,32 @@ func (p *Page) namesOf(q query) []string {
 }
 
 // awaitFirst renders a page. If the reader has nothing to show yet, it waits a moment.
-func (p *Page) awaitFirst(r *http.Request, q query) (*rendered, uint64) {
+func (p *Page) awaitFirst(r *http.Request, q query) *rendered {
 	deadline := time.After(firstWait)
 	watched := p.namesOf(q)
 	p.r.watch(q.kind, watched, 1)
 	defer func() { p.r.watch(q.kind, watched, -1) }()
 	for {
-		_, changed := p.r.state()
-		page, round := p.render(q)
+		changed := p.r.nextChange()
+		page, ready := p.render(q)
 		watched = p.r.rewatch(q.kind, watched, page.names)
-		if p.r.ready(q, page.names) {
-			return page, round
+		if ready {
+			return page
 		}
 		select {
 		case <-changed:
 		case <-deadline:
-			return page, round
+			return page
 		case <-r.Context().Done():
-			return page, round
+			return page
 		case <-p.r.ctx.Done():
-			return page, round
+			return page
 		}
 	}
 }
 
-// ready reports whether the reader has read what a page shows, not long ago.
+// ready reports whether the reader has read what a page shows, not long ago. The reader is locked.
 func (r *reader) ready(q query, names []string) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	const recent = 2 * lingering
 	switch q.kind {
 	case kindLocks:

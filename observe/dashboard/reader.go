@@ -191,11 +191,11 @@ func (r *reader) rewatch(kind string, old, names []string) []string {
 	return names
 }
 
-// state returns the number of the last change, and a channel that is closed by the next one.
-func (r *reader) state() (uint64, <-chan struct{}) {
+// nextChange returns a channel that the next change closes.
+func (r *reader) nextChange() <-chan struct{} {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.round, r.changed
+	return r.changed
 }
 
 // publish makes the pages show what the reader knows now.
