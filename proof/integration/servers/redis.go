@@ -4,9 +4,11 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
@@ -93,6 +95,19 @@ func NewRedisCluster(t testing.TB, n int) []*Redis {
 	cmd := exec.CommandContext(t.Context(), cli, append(args, "--cluster-yes")...)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("redis-cli --cluster create: %v\n%s", err, tail(out))
+	}
+	// The tool ends when the servers agree about the slots. Each can still refuse all requests for a second.
+	for _, r := range all {
+		c := r.Client(t)
+		if err := r.proc.await(t.Context(), func(ctx context.Context) error {
+			info, err := c.ClusterInfo(ctx).Result()
+			if err == nil && !strings.Contains(info, "cluster_state:ok") {
+				err = errors.New(info)
+			}
+			return err
+		}); err != nil {
+			t.Fatalf("a server of the cluster: %v", err)
+		}
 	}
 	return all
 }
