@@ -5,39 +5,11 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 . internal/modules.sh
 
-# Programs of the system that tests need: file systems to cut the power of, a tracer to make
-# system calls fail, Java for DynamoDB Local, setlock to compare with, shells that read
-# completions, the program that checks a unit of systemd, the servers MariaDB, Redis, etcd and
-# Prometheus, the browser Chromium, what makes and installs packages, and pip for the generator of the site.
-declare -A package=(
-  [strace]=strace [mkfs.ext4]=e2fsprogs [mkfs.xfs]=xfsprogs [losetup]=mount
-  [java]=default-jre-headless [npm]=npm [node]=nodejs [setlock]=daemontools [zsh]=zsh [fish]=fish
-  [systemd-analyze]=systemd [etcd]=etcd-server [etcdctl]=etcd-client [mariadbd]=mariadb-server
-  [redis-server]=redis-server [redis-cli]=redis-tools [promtool]=prometheus [prometheus]=prometheus
-  [chromium]=chromium [apt-ftparchive]=apt-utils [rpm]=rpm [gpg]=gpg [ruby]=ruby [curl]=curl
-)
-missing=()
-# PostgreSQL's own programs lie where no PATH finds them.
-if ! ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 && ! command -v initdb >/dev/null; then
-  missing+=(postgresql)
-fi
-python3 -m pip --version >/dev/null 2>&1 || missing+=(python3-pip)
-for program in "${!package[@]}"; do
-  command -v "$program" >/dev/null || missing+=("${package[$program]}")
-done
-if [ ${#missing[@]} -gt 0 ]; then
-  if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
-    echo "== installing ${missing[*]}"
-    apt-get update -qq
-    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq "${missing[@]}" >/dev/null
-  else
-    echo "missing: ${missing[*]}: tests that need them will say so" >&2
-  fi
-fi
-
 # Compilers, staticcheck, models and programs that only start collect garbage less often: this saves a tenth to a
 # quarter of their processor time.
 export GOGC="${GOGC:-400}"
+# DynamoDB Local lives too short for the second compiler of Java: without it, the server needs half of the time.
+export JAVA_TOOL_OPTIONS="${JAVA_TOOL_OPTIONS:--XX:TieredStopAtLevel=1}"
 
 work=$(mktemp -d)
 declare -A running # groups of processes
@@ -72,8 +44,46 @@ await() {
   return "$status"
 }
 
+# Several go commands at once would each compile the same packages. So one command compiles them first, while the
+# programs below are installed. With a full cache, this takes seconds.
+echo "== compiling"
+beside "$work/vet" go vet "${packages[@]}"
+vet=$!
+
+# Programs of the system that tests need: file systems to cut the power of, a tracer to make
+# system calls fail, Java for DynamoDB Local, setlock to compare with, shells that read
+# completions, the program that checks a unit of systemd, the servers MariaDB, Redis, etcd and
+# Prometheus, the browser Chromium, what makes and installs packages, and pip for the generator of the site.
+declare -A package=(
+  [strace]=strace [mkfs.ext4]=e2fsprogs [mkfs.xfs]=xfsprogs [losetup]=mount
+  [java]=default-jre-headless [npm]=npm [node]=nodejs [setlock]=daemontools [zsh]=zsh [fish]=fish
+  [systemd-analyze]=systemd [etcd]=etcd-server [etcdctl]=etcd-client [mariadbd]=mariadb-server
+  [redis-server]=redis-server [redis-cli]=redis-tools [promtool]=prometheus [prometheus]=prometheus
+  [chromium]=chromium [apt-ftparchive]=apt-utils [rpm]=rpm [gpg]=gpg [ruby]=ruby [curl]=curl
+)
+missing=()
+# PostgreSQL's own programs lie where no PATH finds them.
+if ! ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 && ! command -v initdb >/dev/null; then
+  missing+=(postgresql)
+fi
+python3 -m pip --version >/dev/null 2>&1 || missing+=(python3-pip)
+for program in "${!package[@]}"; do
+  command -v "$program" >/dev/null || missing+=("${package[$program]}")
+done
+if [ ${#missing[@]} -gt 0 ]; then
+  if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+    echo "== installing ${missing[*]}"
+    apt-get update -qq
+    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq "${missing[@]}" >/dev/null
+  else
+    echo "missing: ${missing[*]}: tests that need them will say so" >&2
+  fi
+fi
+
+await "$vet" || true # internal/lint.sh shows what it says
+
 # MinIO and versitygw take minutes to build, and the tests without a server mostly wait.
-idly "$work/servers" go run ./proof/integration/cmd/servers -prepare
+beside "$work/servers" go run ./proof/integration/cmd/servers -prepare
 servers=$!
 idly "$work/lint" bash internal/lint.sh
 lint=$!
@@ -117,9 +127,9 @@ with() {
   grep -rlE --include='*_test.go' "^func ($1)\(" . | xargs -n 1 dirname |
     grep -vxF "$(printf '%s\n' "${plain[@]}")" | grep -vE '^\./(adapters/.*|proof/.*model)$' | sort -u
 }
-mapfile -t rest < <(with "$unraced")
+mapfile -t rest < <(with "$unraced" | grep -vE "^\./$large")
 # The packages that take longest come first, so that the others run beside them.
-mapfile -t raced < <(go list ./lease ./compat/s3verstore ./store/filestore ./items/... "${released[@]}" ./examples/... ./proof/integration/hostile |
+mapfile -t raced < <(go list ./lease ./cmd/internal/command ./compat/s3verstore ./store/filestore ./items/... "${released[@]}" ./examples/... ./proof/integration/hostile |
   grep -vxF "$(go list "${plain[@]}")")
 skipped=$unraced
 mapfile -t unraced_packages < <(printf '%s\n' "${raced[@]}" | grep -E "^github.com/holdfast-go/holdfast/$large")
@@ -141,12 +151,13 @@ without_race() {
 }
 start_programs() {
   local status=0
-  go test -vet=off -p 2 -parallel 4 -timeout 25m -skip "^($unraced|$again)\$" "$@" "${unraced_packages[@]}" || status=1
+  go test -vet=off -p 2 -parallel 4 -timeout 25m "$@" "${unraced_packages[@]}" || status=1
   go test -vet=off -p 2 -timeout 25m -run "^($started)\$" "$@" "${starting[@]}" || status=1
   return "$status"
 }
 
-# What runs without the race detector computes, in virtual time. Its output comes when all have ended.
+# What runs without the race detector computes, in virtual time. It, the models and the checks get the processor time
+# that all other tests leave, those with servers too.
 idly "$work/without-race" without_race "$@"
 without_race=$!
 idly "$work/models" go test -vet=off -p 1 -timeout 25m "$@" "${models[@]}"
@@ -173,9 +184,6 @@ finish() {
   return "$status"
 }
 finish programs "$programs" "go test of programs, and of packages with large libraries" || failed=1
-finish without-race "$without_race" "go test without the race detector" || failed=1
-finish models "$models_run" "go test of models" || failed=1
-finish lint "$lint" "internal/lint.sh" || failed=1
 # Where a server cannot be had, the tests that need it say so.
 await "$servers" || cat "$work/servers"
 # Under a load of other tests, servers answer too late. So the tests that compute much come last, beside each other only.
@@ -197,21 +205,25 @@ mapfile -t integration < <(go list ./proof/integration/... | grep -vE '/(hostile
   grep -vxF "$(go list "${waiting[@]}" "${computing[@]}")")
 # The tests of single faults judge how long a server takes, so they run alone, which takes seconds.
 strict=UnderOneFault
-echo "== go test of single faults"
-"${on_servers[@]}" "$@" -run "$strict" ./proof/integration || failed=1
 beside "$work/waiting" "${on_servers[@]}" -p 1 "$@" "${waiting[@]}"
 waiting_run=$!
 computes=TestSQLItems
-echo "== go test against real servers"
-"${on_servers[@]}" "$@" -skip "$strict|$computes|TestVersioned" "${integration[@]}" || failed=1
 # The tests of buckets with versions mostly wait, for writes to settle, and take a write
-# that lasts two seconds for one of unknown outcome, which fails them. So they run only beside others that wait.
+# that lasts two seconds for one of unknown outcome, which fails them. So they run only beside tests that wait, and
+# beside what has the lowest priority.
 echo "== go test of buckets with versions"
 "${on_servers[@]}" -parallel 96 "$@" -run TestVersioned ./proof/integration || failed=1
+echo "== go test against real servers"
+"${on_servers[@]}" "$@" -skip "$strict|$computes|TestVersioned" "${integration[@]}" || failed=1
 finish waiting "$waiting_run" "go test of stores and adapters with packages of their own" || failed=1
 beside "$work/items" "${on_servers[@]}" "$@" -run "$computes" ./proof/integration
 items=$!
 echo "== go test of what computes much"
 "${on_servers[@]}" -p 1 "$@" "${computing[@]}" || failed=1
 finish items "$items" "go test of items in databases" || failed=1
+finish without-race "$without_race" "go test without the race detector" || failed=1
+finish models "$models_run" "go test of models" || failed=1
+finish lint "$lint" "internal/lint.sh" || failed=1
+echo "== go test of single faults"
+"${on_servers[@]}" "$@" -run "$strict" ./proof/integration || failed=1
 exit "$failed"
