@@ -66,7 +66,7 @@ type rendered struct {
 // renderCache has the contents of the present round: pages with the same query share them.
 type renderCache struct {
 	mu    sync.Mutex
-	round uint64
+	round <-chan struct{} // reader.changed of the round
 	pages map[query]*rendered
 }
 
@@ -80,12 +80,10 @@ func (p *Page) render(q query) (page *rendered, ready bool) {
 	defer c.mu.Unlock()
 	p.r.mu.Lock()
 	defer p.r.mu.Unlock()
-	round := p.r.round
-	if c.round != round || c.pages == nil || len(c.pages) >= mostRenders {
-		c.round, c.pages = round, map[query]*rendered{}
+	if c.round != p.r.changed || len(c.pages) >= mostRenders {
+		c.round, c.pages = p.r.changed, map[query]*rendered{}
 	}
-	page = c.pages[q]
-	if page == nil {
+	if page = c.pages[q]; page == nil {
 		page = p.renderNow(q, time.Now())
 		page.ready = p.r.ready(q, page.names)
 		c.pages[q] = page
@@ -475,13 +473,12 @@ func (p *Page) awaitFirst(r *http.Request, q query) *rendered {
 		}
 		select {
 		case <-changed:
+			continue
 		case <-deadline:
-			return page
 		case <-r.Context().Done():
-			return page
 		case <-p.r.ctx.Done():
-			return page
 		}
+		return page
 	}
 }
 

@@ -90,8 +90,7 @@ type reader struct {
 
 	mu        sync.Mutex
 	published time.Time
-	round     uint64        // increases with each change of what follows
-	changed   chan struct{} // closed at the next increase
+	changed   chan struct{} // closed by the next change of what follows
 	wake      chan struct{} // a page shows something new
 	wanted    map[string]time.Time
 	watched   map[string]map[string]int // names that pages show, by kind
@@ -207,7 +206,6 @@ func (r *reader) publish() {
 
 func (r *reader) publishLocked() {
 	r.published = time.Now()
-	r.round++
 	close(r.changed)
 	r.changed = make(chan struct{})
 }

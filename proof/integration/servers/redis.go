@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -91,23 +92,22 @@ func NewRedisCluster(t testing.TB, n int) []*Redis {
 		all, addresses = append(all, r), append(addresses, r.Address())
 	}
 	cli := get(t, "redis-cli", func(context.Context) (string, error) { return lookPath("redis-cli") })
-	args := append([]string{"--cluster", "create"}, addresses...)
-	cmd := exec.CommandContext(t.Context(), cli, append(args, "--cluster-yes")...)
+	cmd := exec.CommandContext(t.Context(), cli, slices.Concat([]string{"--cluster", "create"}, addresses, []string{"--cluster-yes"})...)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("redis-cli --cluster create: %v\n%s", err, tail(out))
 	}
 	// The tool ends when the servers agree about the slots. Each can still refuse all requests for a second.
 	for _, r := range all {
 		c := r.Client(t)
-		if err := r.proc.await(t.Context(), func(ctx context.Context) error {
-			info, err := c.ClusterInfo(ctx).Result()
-			if err == nil && !strings.Contains(info, "cluster_state:ok") {
-				err = errors.New(info)
-			}
-			return err
-		}); err != nil {
-			t.Fatalf("a server of the cluster: %v", err)
-		}
+		get(t, "a server of the cluster", func(ctx context.Context) (*Redis, error) {
+			return r, r.proc.await(ctx, func(ctx context.Context) error {
+				info, err := c.ClusterInfo(ctx).Result()
+				if err == nil && !strings.Contains(info, "cluster_state:ok") {
+					err = errors.New(info)
+				}
+				return err
+			})
+		})
 	}
 	return all
 }
