@@ -104,10 +104,10 @@ func TestStartUpPackages(t *testing.T) {
 		}
 	}
 	t.Logf("%d allocations, %d of them in packages of this module", all, ours)
-	if all == 0 || all > 260 {
-		t.Errorf("%d allocations before main, want at most 260:\n%s", all, out)
+	if all == 0 || all > 250 {
+		t.Errorf("%d allocations before main, want at most 250:\n%s", all, out)
 	}
-	if ours == 0 || ours > 90 {
-		t.Errorf("%d allocations in packages of this module, want at most 90: a regular expression or a table can wait until it is used:\n%s", ours, text.String())
+	if ours == 0 || ours > 80 {
+		t.Errorf("%d allocations in packages of this module, want at most 80: a regular expression or a table can wait until it is used:\n%s", ours, text.String())
 	}
 }

@@ -245,12 +245,14 @@ func (d *decoder) elements(depth int, value func(*decoder, int) (any, error)) ([
 	return elements, err
 }
 
-var errDeep = fmt.Errorf("%w: lists and maps are nested deeper than %d", ErrInvalid, MaxDepth)
+func tooDeep() error {
+	return fmt.Errorf("%w: lists and maps are nested deeper than %d", ErrInvalid, MaxDepth)
+}
 
 // plain reads a value without a type.
 func (d *decoder) plain(depth int) (any, error) {
 	if depth > MaxDepth {
-		return nil, errDeep
+		return nil, tooDeep()
 	}
 	token, err := d.next()
 	if err != nil {
@@ -271,7 +273,7 @@ func (d *decoder) plain(depth int) (any, error) {
 // typed reads an object with one member, whose name is the type.
 func (d *decoder) typed(depth int) (any, error) {
 	if depth > MaxDepth {
-		return nil, errDeep
+		return nil, tooDeep()
 	}
 	if err := d.expect('{', `a value with its type, such as {"S":"text"},`); err != nil {
 		return nil, err

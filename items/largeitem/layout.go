@@ -142,12 +142,14 @@ type CustomNames struct {
 // [DefaultLayout]. Only one table can use the prefix.
 func CustomLayout(n CustomNames) (Layout, error) {
 	if n.Name == nil || n.Owner == nil {
-		return nil, errNames
+		return nil, incompleteNames()
 	}
 	return customLayout{fragments{}, n}, nil
 }
 
-var errNames = fmt.Errorf("%w: CustomNames needs both Name and its inverse, Owner", ErrInvalid)
+func incompleteNames() error {
+	return fmt.Errorf("%w: CustomNames needs both Name and its inverse, Owner", ErrInvalid)
+}
 
 type customLayout struct {
 	fragments

@@ -40,7 +40,7 @@ func PynamoDBMateLayout() Layout { return pynamoDBMateLayout{} }
 // written: it compares the SHA-256 of the object with the SHA-256 in the metadata.
 func PynamoDBMateCustomLayout(n CustomNames) (Layout, error) {
 	if n.Name == nil || n.Owner == nil {
-		return nil, errNames
+		return nil, incompleteNames()
 	}
 	return pynamoDBMateLayout{&n}, nil
 }

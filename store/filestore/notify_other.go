@@ -8,6 +8,6 @@ func (n *notify) log(dir, name string) (waiter, bool) { return waiter{}, false }
 
 func (n *notify) alive(path string) (waiter, bool) { return waiter{}, false }
 
-func (n *notify) opened(path string, signal func()) (stop func(), err error) { return nil, errNoWake }
+func (n *notify) opened(path string, signal func()) (stop func(), err error) { return nil, noWake() }
 
 func (n *notify) close() {}

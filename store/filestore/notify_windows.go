@@ -96,7 +96,7 @@ func report(h uintptr, closer string) (waiter, bool) {
 }
 
 // opened is not supported here.
-func (n *notify) opened(path string, signal func()) (stop func(), err error) { return nil, errNoWake }
+func (n *notify) opened(path string, signal func()) (stop func(), err error) { return nil, noWake() }
 
 // close has nothing to end: the goroutine of a waiter ends before its call returns.
 func (n *notify) close() {}

@@ -28,10 +28,6 @@ type presence struct {
 	text string // empty: not announced
 }
 
-// errNoPresence says that this system or file system cannot tell whether a process is
-// alive.
-var errNoPresence = fmt.Errorf("this store does not know whether a process is alive: %w", errors.ErrUnsupported)
-
 // Announce implements [store.Presence]: it creates a file that this process keeps locked until it
 // ends. [Store.Close] also ends the announcement. After Close, other processes do not know whether
 // this process lives, and do not treat it as dead. Announce works only on a local file system of
@@ -63,7 +59,7 @@ func (s *Store) announce(ctx context.Context) (string, error) {
 	}
 	boot, err := bootID()
 	if err != nil || boot == "" || s.network {
-		return "", errNoPresence
+		return "", fmt.Errorf("this store does not know whether a process is alive: %w", errors.ErrUnsupported)
 	}
 	s.sweepAlive()
 	for range 10 {

@@ -20,7 +20,9 @@ const wakeDir = "wake"
 
 const keptWakes = 64
 
-var errNoWake = fmt.Errorf("this store cannot wake single waiters: %w", errors.ErrUnsupported)
+func noWake() error {
+	return fmt.Errorf("this store cannot wake single waiters: %w", errors.ErrUnsupported)
+}
 
 // wakePath returns the path of a waiter's file, below the store's directory; empty if no file can
 // have that name.
@@ -42,7 +44,7 @@ func wakePath(name string) string {
 func (s *Store) ExpectWake(ctx context.Context, name string, wake func()) (end func(), err error) {
 	path := wakePath(name)
 	if path == "" || s.reading || s.watch.poll {
-		return nil, errNoWake
+		return nil, noWake()
 	}
 	end, err = counted(ctx, s, "wake", s.begin, func() (func(), error) { return s.expectWake(ctx, path, wake) })
 	if err != nil {
