@@ -63,10 +63,8 @@ func Do[T any](ctx context.Context, c *Calls, key string, f func() (T, error)) (
 		value T
 		err   error
 	}
-	var (
-		done   = make(chan result, 1)
-		isLeft bool // guarded by c.mu, as is sending on done
-	)
+	done := make(chan result, 1)
+	isLeft := false // guarded by c.mu, as is sending on done
 	go func() {
 		growStack()
 		r := result{err: errors.New("the store's call ended its goroutine (runtime.Goexit)")}
