@@ -223,7 +223,7 @@ func (d *decoder) membersAfter(depth int, value func(*decoder, int) (any, error)
 		if _, twice := members[name]; twice {
 			return nil, fmt.Errorf("%w: the JSON has the name %.60q twice", ErrInvalid, name)
 		}
-		if members[name], err = value(d, depth+1); err != nil {
+		if members[name], err = d.below(depth, value); err != nil {
 			return nil, err
 		}
 	}
@@ -235,7 +235,7 @@ func (d *decoder) membersAfter(depth int, value func(*decoder, int) (any, error)
 func (d *decoder) elements(depth int, value func(*decoder, int) (any, error)) ([]any, error) {
 	elements := []any{}
 	for d.More() {
-		element, err := value(d, depth+1)
+		element, err := d.below(depth, value)
 		if err != nil {
 			return nil, err
 		}
@@ -245,15 +245,16 @@ func (d *decoder) elements(depth int, value func(*decoder, int) (any, error)) ([
 	return elements, err
 }
 
-func tooDeep() error {
-	return fmt.Errorf("%w: lists and maps are nested deeper than %d", ErrInvalid, MaxDepth)
+// below reads a value of a list or map.
+func (d *decoder) below(depth int, value func(*decoder, int) (any, error)) (any, error) {
+	if err := checkDepth(depth + 1); err != nil {
+		return nil, err
+	}
+	return value(d, depth+1)
 }
 
 // plain reads a value without a type.
 func (d *decoder) plain(depth int) (any, error) {
-	if depth > MaxDepth {
-		return nil, tooDeep()
-	}
 	token, err := d.next()
 	if err != nil {
 		return nil, err
@@ -272,9 +273,6 @@ func (d *decoder) plain(depth int) (any, error) {
 
 // typed reads an object with one member, whose name is the type.
 func (d *decoder) typed(depth int) (any, error) {
-	if depth > MaxDepth {
-		return nil, tooDeep()
-	}
 	if err := d.expect('{', `a value with its type, such as {"S":"text"},`); err != nil {
 		return nil, err
 	}

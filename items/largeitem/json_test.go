@@ -72,7 +72,7 @@ func TestBadJSON(t *testing.T) {
 	}
 	both := []string{
 		``, ` `, `null`, `[]`, `"a"`, `{`, `{"a"`, `{"a":}`, `{"a":1,}`, `{} {}`, `{}x`, `{"":1}`, "{\"\xff\":1}", `{"\ud800":1}`,
-		nested(100_000, `[`, ``, `]`), nested(100_000, `{"L":[`, ``, `]}`), nested(100_000, `{"a":`, `1`, `}`), nested(100_000, `{"M":{"a":`, `1`, `}}`),
+		nested(8_000_000, `[`, ``, `]`), nested(100_000, `{"L":[`, ``, `]}`), nested(100_000, `{"a":`, `1`, `}`), nested(100_000, `{"M":{"a":`, `1`, `}}`),
 		`{"a":"` + strings.Repeat("x", largeitem.MaxJSON) + `"}`,
 	}
 	for _, text := range append(both,

@@ -141,14 +141,15 @@ type CustomNames struct {
 // CustomLayout returns a layout with custom names of objects. Its references have the form of
 // [DefaultLayout]. Only one table can use the prefix.
 func CustomLayout(n CustomNames) (Layout, error) {
-	if n.Name == nil || n.Owner == nil {
-		return nil, incompleteNames()
-	}
-	return customLayout{fragments{}, n}, nil
+	return withNames(customLayout{fragments{}, n}, n)
 }
 
-func incompleteNames() error {
-	return fmt.Errorf("%w: CustomNames needs both Name and its inverse, Owner", ErrInvalid)
+// withNames returns a layout with the names n, if they are complete.
+func withNames(l Layout, n CustomNames) (Layout, error) {
+	if n.Name == nil || n.Owner == nil {
+		return nil, fmt.Errorf("%w: CustomNames needs both Name and its inverse, Owner", ErrInvalid)
+	}
+	return l, nil
 }
 
 type customLayout struct {

@@ -39,10 +39,7 @@ func PynamoDBMateLayout() Layout { return pynamoDBMateLayout{} }
 // large attributes. If the names have no hash, a read verifies only the objects that a Store has
 // written: it compares the SHA-256 of the object with the SHA-256 in the metadata.
 func PynamoDBMateCustomLayout(n CustomNames) (Layout, error) {
-	if n.Name == nil || n.Owner == nil {
-		return nil, incompleteNames()
-	}
-	return pynamoDBMateLayout{&n}, nil
+	return withNames(pynamoDBMateLayout{&n}, n)
 }
 
 type pynamoDBMateLayout struct {

@@ -49,9 +49,16 @@ func checkText(text string) error {
 	return nil
 }
 
-func checkValue(v any, depth int) error {
+func checkDepth(depth int) error {
 	if depth > MaxDepth {
 		return fmt.Errorf("%w: lists and maps are nested deeper than %d", ErrInvalid, MaxDepth)
+	}
+	return nil
+}
+
+func checkValue(v any, depth int) error {
+	if err := checkDepth(depth); err != nil {
+		return err
 	}
 	switch v := v.(type) {
 	case nil, bool, []byte:
