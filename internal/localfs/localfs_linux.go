@@ -23,70 +23,53 @@ func check(dir string) (string, bool, error) {
 	}
 }
 
-// classify names the magic numbers of statfs(2).
-func classify(magic uint32) (kind string, local bool) {
-	switch magic {
+// kinds are the file systems by the magic numbers of statfs(2).
+var kinds = []struct {
+	magic uint32
+	name  string
+	local bool
+}{
 	// Local: one kernel holds the locks and the cache.
-	case 0xef53:
-		return "ext", true // ext2, ext3 and ext4 share the number
-	case 0x58465342:
-		return "xfs", true
-	case 0x9123683e:
-		return "btrfs", true
-	case 0x01021994:
-		return "tmpfs", true
-	case 0x858458f6:
-		return "ramfs", true
-	case 0x794c7630:
-		return "overlay", true // its writable layer cannot be a network file system
-	case 0xf2f52010:
-		return "f2fs", true
-	case 0x2fc12fc1:
-		return "zfs", true
-	case 0xca451a4e:
-		return "bcachefs", true
-	case 0x3153464a:
-		return "jfs", true
-	case 0x5346544e, 0x7366746e:
-		return "ntfs", true // the kernel's drivers; ntfs-3g is FUSE
-
+	{0xef53, "ext", true}, // ext2, ext3 and ext4 share the number
+	{0x58465342, "xfs", true},
+	{0x9123683e, "btrfs", true},
+	{0x01021994, "tmpfs", true},
+	{0x858458f6, "ramfs", true},
+	{0x794c7630, "overlay", true}, // its writable layer cannot be a network file system
+	{0xf2f52010, "f2fs", true},
+	{0x2fc12fc1, "zfs", true},
+	{0xca451a4e, "bcachefs", true},
+	{0x3153464a, "jfs", true},
+	{0x5346544e, "ntfs", true}, // the kernel's drivers; ntfs-3g is FUSE
+	{0x7366746e, "ntfs", true},
 	// Not local, or not known to be. They are named for the sake of the message.
-	case 0x6969:
-		return "nfs", false
-	case 0x517b:
-		return "smb", false
-	case 0xff534d42:
-		return "cifs", false
-	case 0xfe534d42:
-		return "smb2", false
-	case 0x01021997:
-		return "9p", false
-	case 0x65735546:
-		return "fuse", false // virtiofs too
-	case 0x5346414f, 0x6b414653:
-		return "afs", false
-	case 0x73757245:
-		return "coda", false
-	case 0x00c36400:
-		return "ceph", false
-	case 0x01161970:
-		return "gfs2", false
-	case 0x7461636f:
-		return "ocfs2", false
-	case 0x0bd00bd0:
-		return "lustre", false
-	case 0x47504653:
-		return "gpfs", false
-	case 0x19830326:
-		return "beegfs", false
-	case 0x786f4256:
-		return "vboxsf", false
-	case 0xbacbacbc:
-		return "vmhgfs", false
-	case 0x4d44:
-		return "fat", false // no journal: a rename is not atomic over a power cut
-	case 0x2011bab0:
-		return "exfat", false
+	{0x6969, "nfs", false},
+	{0x517b, "smb", false},
+	{0xff534d42, "cifs", false},
+	{0xfe534d42, "smb2", false},
+	{0x01021997, "9p", false},
+	{0x65735546, "fuse", false}, // virtiofs too
+	{0x5346414f, "afs", false},
+	{0x6b414653, "afs", false},
+	{0x73757245, "coda", false},
+	{0x00c36400, "ceph", false},
+	{0x01161970, "gfs2", false},
+	{0x7461636f, "ocfs2", false},
+	{0x0bd00bd0, "lustre", false},
+	{0x47504653, "gpfs", false},
+	{0x19830326, "beegfs", false},
+	{0x786f4256, "vboxsf", false},
+	{0xbacbacbc, "vmhgfs", false},
+	{0x4d44, "fat", false}, // no journal: a rename is not atomic over a power cut
+	{0x2011bab0, "exfat", false},
+}
+
+// classify names a file system.
+func classify(magic uint32) (kind string, local bool) {
+	for _, k := range kinds {
+		if k.magic == magic {
+			return k.name, k.local
+		}
 	}
 	return fmt.Sprintf("file system 0x%x", magic), false
 }

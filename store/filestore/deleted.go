@@ -57,7 +57,7 @@ func (f *floor) release() {
 // locks, and the system can rename a directory that has open files, which Windows cannot.
 func (s *Store) hasFloor() bool { return !s.network && runtime.GOOS != "windows" }
 
-// lockFloor locks and reads the floor.
+// lockFloor locks and reads the floor. The call is counted in s.running.
 //
 // Writers share the lock, so without a rule a sweep could wait for ever while writers
 // create keys without a pause. So a sweep that waits marks the file. A writer that reads
@@ -121,7 +121,7 @@ func (s *Store) awaitFloor(ctx context.Context, f *floor, exclusive bool) error 
 				return err
 			}
 		}
-		if err := pause(ctx, time.Millisecond); err != nil {
+		if err := s.rest(ctx, time.Millisecond); err != nil {
 			return err
 		}
 	}
@@ -136,7 +136,7 @@ func (s *Store) yieldFloor(ctx context.Context, f *floor) error {
 		return err
 	}
 	for since := time.Now(); ; {
-		if err := pause(ctx, time.Millisecond); err != nil {
+		if err := s.rest(ctx, time.Millisecond); err != nil {
 			return err
 		}
 		if mark, err := f.read(); err != nil || mark != marked {
@@ -363,6 +363,10 @@ func (s *Store) removeDeleted(ctx context.Context, keys []string, age time.Durat
 
 // moveAll moves the logs of deleted registers away, and returns their paths then.
 func (s *Store) moveAll(ctx context.Context, keys []string, age time.Duration) (moved []string, err error) {
+	if err := s.running.lock(ctx); err != nil {
+		return nil, err
+	}
+	defer s.running.unlock()
 	for firm := uint64(0); len(keys) > 0; {
 		floor, err := s.lockFloor(ctx, true)
 		if err != nil {
@@ -459,7 +463,7 @@ func (s *Store) isOldDeleted(ctx context.Context, l *log, age time.Duration) (bo
 		}
 		return false, err
 	}
-	if l.seg == nil || !l.seg.state.Deleted || l.seg.writable() != nil || !s.named(l) {
+	if l.seg == nil || !l.seg.state.Deleted || l.seg.writable() != nil || !s.named(l.seg) {
 		return false, nil
 	}
 	info, err := l.seg.file.Stat()

@@ -30,6 +30,9 @@ func NoDirSync() *Options { return &Options{limits: limits{noDirSync: true}} }
 // SmallPages returns options with which a listing holds no more names than this.
 func SmallPages(n int) *Options { return &Options{limits: limits{page: n}} }
 
+// Running returns options with which no more calls than this use the disk at the same time.
+func Running(n int) *Options { return &Options{limits: limits{running: n}} }
+
 var (
 	EncodeKey = encodeKey
 	DecodeKey = decodeKey

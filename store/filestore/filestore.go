@@ -72,6 +72,7 @@ type limits struct {
 	sealer            time.Duration // see sealerTime
 	floor             time.Duration
 	page              int // how many names a listing holds at a time
+	running           int // see maxRunning
 }
 
 // Store is a store in a directory. Any number of goroutines may use it, and any number of stores
@@ -91,6 +92,7 @@ type Store struct {
 	busy    recent // registers that several processes change frequently
 
 	abandoned abandon.Calls
+	running   slot // of the calls that use the disk; see maxRunning
 
 	mu        sync.Mutex
 	calls     int           // running
@@ -134,11 +136,10 @@ func open(dir string, opts *Options) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{dir: dir, reading: opts.ReadOnly, limits: opts.limits, closing: make(chan struct{}), idle: make(chan struct{})}
-	s.own.slot = make(slot, 1)
+	s.own.slot, s.running = make(slot, 1), make(slot, cmp.Or(opts.limits.running, maxRunning))
 	s.logs.max = cmp.Or(opts.limits.maxOpen, 256)
-	if s.limits.sealBytes == 0 {
-		s.limits.sealBytes, s.limits.sealEntries = sealBytes, sealEntries
-	}
+	s.limits.sealBytes = cmp.Or(s.limits.sealBytes, sealBytes)
+	s.limits.sealEntries = cmp.Or(s.limits.sealEntries, sealEntries)
 	s.limits.page = cmp.Or(s.limits.page, pageSize)
 	s.limits.sealer = cmp.Or(s.limits.sealer, sealerTime)
 	s.limits.incompleteTimeout = cmp.Or(s.limits.incompleteTimeout, incompleteTimeout)
@@ -281,6 +282,17 @@ func (s *Store) get(ctx context.Context, key string, first *incompleteScan) (e s
 	return e, err
 }
 
+// maxRunning is how many calls of a store use the disk at the same time. On a disk that hangs, each of them
+// keeps a thread, and Go ends a program that needs 10,000 threads.
+const maxRunning = 1024
+
+// rest is pause for a call that is counted in s.running. The call is not counted during the pause.
+func (s *Store) rest(ctx context.Context, d time.Duration) error {
+	s.running.unlock()
+	defer func() { s.running <- struct{}{} }()
+	return pause(ctx, d)
+}
+
 // bound returns the result of f, at the latest [abandon.After] the end of ctx: a system call on a
 // disk that hangs ends in no time. See [Store.AbandonedCalls].
 func bound[T any](ctx context.Context, s *Store, key string, f func() (T, error)) (T, error) {
@@ -301,7 +313,9 @@ func counted[T any](ctx context.Context, s *Store, key string, begin func() erro
 // AbandonedCalls returns the number of abandoned calls. If a system call hangs, the store abandons
 // its own call 0.2 s after the end of the context: the call returns, but one goroutine waits until
 // the system call ends. An abandoned write may still be applied. After 16 abandoned calls for one
-// key, further calls for that key fail at once.
+// key, further calls for that key fail at once. At most 1,024 calls of a store use the disk at the
+// same time, so a disk that hangs keeps at most as many threads. Further calls wait. If a write still
+// waits when its context ends, it is not applied.
 func (s *Store) AbandonedCalls() int { return s.abandoned.Abandoned() }
 
 // Put implements [store.Store]. After a nil error, the value survives a loss of power, if
@@ -344,7 +358,8 @@ func (s *Store) put(ctx context.Context, op store.Kind, c change) (v store.Versi
 }
 
 // withLog calls f with the log of a key. No other goroutine of this process reads or
-// extends that log meanwhile. Its own errors prove that nothing was written.
+// extends that log meanwhile. The call is counted in s.running, after it has waited for the log. The errors
+// of withLog itself prove that nothing was written.
 func (s *Store) withLog(ctx context.Context, key string, f func(*log) error) error {
 	if err := store.CheckKey(key); err != nil {
 		return err
@@ -362,6 +377,10 @@ func (s *Store) withLog(ctx context.Context, key string, f func(*log) error) err
 		return err
 	}
 	defer l.unlock()
+	if err := s.running.lock(ctx); err != nil {
+		return err
+	}
+	defer s.running.unlock()
 	return f(l)
 }
 

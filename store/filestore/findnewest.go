@@ -128,7 +128,7 @@ func (s *Store) openNewest(l *log) ([]uint64, error) {
 	if err != nil {
 		return nil, err
 	}
-	good := s.isNamed(l, seg) // the log's directory may have been moved away
+	good := s.named(seg) // the log's directory may have been moved away
 	if good && high > 1 {
 		good, err = follows(dir, l, seg)
 	}

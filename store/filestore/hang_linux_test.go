@@ -3,6 +3,13 @@ package filestore_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -47,4 +54,129 @@ func TestFrozenDisk(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Error(err)
 	}
+}
+
+// On a disk that hangs, a store keeps a bounded number of threads, however many registers its users write. A
+// call that has not begun is not applied.
+func TestFrozenDiskTakesFewThreads(t *testing.T) {
+	const calls, running = 500, 50
+	disk := powercut.New(t, "ext4")
+	s, err := filestore.Open(disk.Dir()+"/locks", filestore.Running(running))
+	if err != nil {
+		t.Fatal(err)
+	}
+	put(t, s, "0", "", "")
+	before := threads()
+	disk.Freeze(true)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	errs := make(chan error, calls)
+	for i := range calls {
+		go func() {
+			_, err := s.Put(ctx, strconv.Itoa(i+1), "", nil)
+			errs <- err
+		}()
+	}
+	outcomes := map[store.Outcome]int{}
+	for range calls {
+		err := <-errs
+		if !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("Put on a frozen disk returned %v", err)
+		}
+		outcomes[store.OutcomeOf(err)]++
+	}
+	if n := threads() - before; n > 2*running || outcomes[store.NotApplied] != calls-running || s.AbandonedCalls() != running {
+		t.Errorf("%d more threads, %d abandoned calls, outcomes: %v", n, s.AbandonedCalls(), outcomes)
+	}
+	disk.Freeze(false)
+	for s.AbandonedCalls() > 0 {
+		time.Sleep(time.Millisecond)
+	}
+	put(t, s, "after", "", "")
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// threads returns the number of threads of this process.
+func threads() int {
+	tasks, err := os.ReadDir("/proc/self/task")
+	if err != nil {
+		panic(err)
+	}
+	return len(tasks)
+}
+
+// syncMany writes to 50 registers at once, where 5 calls may use the disk at the same time, and prints how many
+// threads it has afterwards. Its argument: the directory.
+func syncMany(args []string) error {
+	s, err := filestore.Open(args[0], filestore.Running(5))
+	if err != nil {
+		return err
+	}
+	var writers sync.WaitGroup
+	for i := range 50 {
+		key := strconv.Itoa(i)
+		_, v, err := s.Get(testContext(), key)
+		if err != nil {
+			return err
+		}
+		writers.Go(func() { _, _ = s.Put(testContext(), key, v, nil) })
+	}
+	writers.Wait()
+	fmt.Println(threads())
+	return s.Close()
+}
+
+// Syncs count as calls that use the disk: a store keeps a bounded number of threads for them.
+func TestSlowSyncsTakeFewThreads(t *testing.T) {
+	dir := memoryDir(t)
+	s := open(t, dir, nil)
+	for i := range 50 {
+		put(t, s, strconv.Itoa(i), put(t, s, strconv.Itoa(i), "", "1"), "2")
+	}
+	cmd := worker(t, "syncs", dir)
+	fault{"fdatasync", "EIO:delay_exit=100000", 0}.inject(t, cmd)
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n, err := strconv.Atoi(strings.TrimSpace(string(out))); err != nil || n > 25 {
+		t.Errorf("50 writers with slow syncs took %s threads; want at most 25", out)
+	}
+}
+
+// Calls that wait for a sweep, or for the log of a key, do not keep calls on other keys from the disk.
+func TestWaitingCallsLetOthersRun(t *testing.T) {
+	dir := memoryDir(t)
+	s := open(t, dir, filestore.Running(1))
+	v := put(t, s, "key", "", "1")
+	floor, err := os.Open(filepath.Join(dir, "floor"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer floor.Close()
+	if err := syscall.Flock(int(floor.Fd()), syscall.LOCK_EX); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var waiting sync.WaitGroup
+	for _, key := range []string{"new/1", "new/1", "new/2", "new/3"} {
+		waiting.Go(func() {
+			if _, err := s.Put(ctx, key, "", nil); !errors.Is(err, context.Canceled) {
+				t.Errorf("a create below a floor that is locked returned %v", err)
+			}
+		})
+	}
+	for range 100 {
+		short, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		if v, err = s.Put(short, "key", v, []byte("2")); err != nil {
+			t.Fatal(err)
+		}
+		cancel()
+		time.Sleep(time.Millisecond)
+	}
+	cancel()
+	waiting.Wait()
 }

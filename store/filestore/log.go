@@ -114,7 +114,7 @@ func (s *Store) current(ctx context.Context, l *log, reader bool) error {
 // opened again. A segment that could only be opened for reading is opened again, since it
 // may be writable by now.
 func (s *Store) stillGood(l *log, try int) bool {
-	return (l.seg.denied == nil || try > 0) && s.named(l)
+	return (l.seg.denied == nil || try > 0) && s.named(l.seg)
 }
 
 // change is the change that a caller asks for.
@@ -144,11 +144,7 @@ func (s *Store) write(ctx context.Context, c change) (store.Version, error) {
 	}
 	// Other writers may read and extend the log meanwhile. A durable write that follows
 	// this one makes this one durable too.
-	defer sync.seg.release()
-	if err := s.makeDurable(sync); err != nil {
-		return v, unknown(fmt.Errorf("the write was applied, but may not be durable: %w", err))
-	}
-	return v, nil
+	return v, s.makeDurable(ctx, sync)
 }
 
 // position is the offset up to which a segment must be made durable. A mark with a segment
@@ -210,7 +206,7 @@ func conflict(l *log) error {
 // a segment that is full.
 func (s *Store) confirm(l *log, c change) (position, error) {
 	seg := l.seg
-	if !s.named(l) {
+	if !s.named(l.seg) {
 		if err := seg.read(); err != nil {
 			return position{}, unknown(err)
 		}
@@ -231,8 +227,22 @@ func (s *Store) confirm(l *log, c change) (position, error) {
 	return sync, nil
 }
 
-// makeDurable makes a segment durable up to a mark, and the names that lead to it.
-func (s *Store) makeDurable(m position) error {
+// makeDurable makes an applied write durable, and releases the segment. An error of it has an unknown outcome.
+func (s *Store) makeDurable(ctx context.Context, m position) error {
+	defer m.seg.release()
+	err := s.running.lock(ctx)
+	if err == nil {
+		defer s.running.unlock()
+		err = s.syncPosition(m)
+	}
+	if err != nil {
+		return unknown(fmt.Errorf("the write was applied, but may not be durable: %w", err))
+	}
+	return nil
+}
+
+// syncPosition makes a segment durable up to a mark, and the names that lead to it.
+func (s *Store) syncPosition(m position) error {
 	if err := m.seg.sync(m.off); err != nil {
 		return err
 	}
@@ -259,13 +269,10 @@ func (s *Store) syncPath() error {
 	return s.syncTop()
 }
 
-// named reports whether the log's segment still has its name.
-func (s *Store) named(l *log) bool { return s.isNamed(l, l.seg) }
-
-// isNamed reports whether the name of a segment still leads to the open file. It looks up
+// named reports whether the name of a segment still leads to the open file. It looks up
 // the whole path, so that a directory which was moved away or mounted over counts as
 // removed.
-func (s *Store) isNamed(l *log, seg *segment) bool {
+func (s *Store) named(seg *segment) bool {
 	now := time.Now()
 	info, err := os.Lstat(s.dir + string(os.PathSeparator) + seg.path())
 	if err != nil || !os.SameFile(info, seg.info) {

@@ -89,7 +89,7 @@ func (s *Store) next(l *log, sealer bool) error {
 	}
 	// A slow process may have created that name again, with the segment of an older log.
 	// It is the next segment if the sealed one still has its name.
-	if after == nil || !s.named(l) {
+	if after == nil || !s.named(l.seg) {
 		if after != nil {
 			after.release()
 		}
@@ -110,7 +110,7 @@ func (s *Store) link(dir *os.Root, l *log) (*segment, error) {
 	tmp, err := s.makeNext(dir, l)
 	if err != nil {
 		// There was no next segment, and the sealed one still has its name.
-		if s.named(l) {
+		if s.named(l.seg) {
 			return nil, &endError{err}
 		}
 		return nil, nil
@@ -125,7 +125,7 @@ func (s *Store) link(dir *os.Root, l *log) (*segment, error) {
 	err = dir.Link(tmp, segmentName(seg.number+1))
 	linked := err == nil
 	_ = dir.Remove(tmp)
-	if !s.named(l) {
+	if !s.named(l.seg) {
 		return nil, nil // the linked file stays: it may be part of another log
 	}
 	if err != nil && !errors.Is(err, fs.ErrExist) && !notExist(err) {

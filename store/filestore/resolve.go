@@ -44,10 +44,7 @@ func (s *Store) resolve(ctx context.Context, key string, prev store.Version, wri
 		return nil
 	})
 	if sync.seg != nil {
-		defer sync.seg.release()
-		if err = s.makeDurable(sync); err != nil {
-			err = unknown(fmt.Errorf("the write was applied, but may not be durable: %w", err))
-		}
+		err = s.makeDurable(ctx, sync)
 	}
 	return found, err
 }

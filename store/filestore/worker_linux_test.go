@@ -23,6 +23,7 @@ var systemWorkers = map[string]func(args []string) error{
 	"ops":       operate,
 	"short":     short,
 	"sync":      syncTogether,
+	"syncs":     syncMany,
 	"wait":      waitForChange,
 }
 
