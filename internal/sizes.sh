@@ -25,7 +25,7 @@ done | awk -v modules="${modules[*]} ${unreleased[*]} ${apart[*]}" '
     return best
   }
   function column(file) {
-    if (file ~ /_test\.go$/) return "tests"
+    if (file ~ /(_test\.go$|testdata\/)/) return "tests"
     return part(file) ~ /^(models|suites|integration)/ ? "suites and tools" : "product"
   }
   function print_row(name, key) {

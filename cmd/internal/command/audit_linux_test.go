@@ -79,7 +79,7 @@ func TestTwoUsersAndRoot(t *testing.T) {
 	suitetest.NeedRoot(t, "processes of two users")
 	const team, alice, bob, mallory = 54321, 54322, 54323, stranger
 	base := publicDir(t)
-	bin := publicBinary(t, base)
+	bin := programIn(t, base)
 	do := func(errs ...error) {
 		t.Helper()
 		if err := errors.Join(errs...); err != nil {

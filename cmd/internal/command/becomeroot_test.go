@@ -64,8 +64,8 @@ func newStage(t *testing.T) *stage {
 	t.Helper()
 	suitetest.NeedRoot(t, "a command that becomes root")
 	dir := publicDir(t)
-	s := &stage{t: t, bin: publicBinary(t, dir), home: filepath.Join(dir, "home"), root: filepath.Join(dir, "becomeroot")}
-	text, err := os.ReadFile(s.bin)
+	s := &stage{t: t, bin: programIn(t, dir), home: filepath.Join(dir, "home"), root: filepath.Join(dir, "becomeroot")}
+	text, err := os.ReadFile(filepath.Join(dir, companion))
 	if err == nil {
 		err = os.WriteFile(s.root, text, 0o755)
 	}
@@ -224,9 +224,9 @@ func TestCommandThatBecameRootAndLostItsLock(t *testing.T) {
 func TestHostileCommand(t *testing.T) {
 	suitetest.NeedRoot(t, "a command that drops its rights")
 	dir := publicDir(t)
-	bin := publicBinary(t, dir)
+	bin := programIn(t, dir)
 	attack := filepath.Join(dir, "hostile")
-	if err := os.Link(bin, attack); err != nil {
+	if err := os.Link(filepath.Join(dir, companion), attack); err != nil {
 		t.Fatal(err)
 	}
 	up, end := filepath.Join(dir, "up"), filepath.Join(dir, "end")

@@ -51,26 +51,6 @@ func as(t *testing.T, uid uint32, home string, argv ...string) *exec.Cmd {
 	return cmd
 }
 
-// publicBinary returns a copy of the command that every user can run.
-func publicBinary(t *testing.T, dir string) string {
-	t.Helper()
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	bin := filepath.Join(dir, "holdfast")
-	if err := os.Link(self, bin); err != nil { // another file system
-		b, err := os.ReadFile(self)
-		if err == nil {
-			err = os.WriteFile(bin, b, 0o755)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	return bin
-}
-
 // exitOf runs a command, and returns its status and what it said.
 func exitOf(t *testing.T, cmd *exec.Cmd) (int, string) {
 	t.Helper()
@@ -184,7 +164,7 @@ func TestHandlesOfOthers(t *testing.T) {
 func TestHandleDirectoryOfOthers(t *testing.T) {
 	suitetest.NeedRoot(t, "another user")
 	dir := publicDir(t)
-	bin := publicBinary(t, dir)
+	bin := programIn(t, dir)
 	home := filepath.Join(dir, "home")
 	handles := filepath.Join(home, "state", "holdfast", "handles")
 	if err := errors.Join(os.MkdirAll(handles, 0o777), os.Chmod(handles, 0o777), os.Chown(home, stranger, stranger),
@@ -269,7 +249,7 @@ func TestReportOfOthers(t *testing.T) {
 func TestPlantedSightings(t *testing.T) {
 	suitetest.NeedRoot(t, "another user")
 	dir := publicDir(t)
-	bin := publicBinary(t, dir)
+	bin := programIn(t, dir)
 	home := filepath.Join(dir, "home")
 	state := filepath.Join(home, "state", "holdfast")
 	store := "file:" + filepath.Join(home, "store")
@@ -339,7 +319,7 @@ func TestPlantedSightings(t *testing.T) {
 func TestStandardStoreOfANewUser(t *testing.T) {
 	suitetest.NeedRoot(t, "a user who is not root")
 	dir := publicDir(t)
-	bin := publicBinary(t, dir)
+	bin := programIn(t, dir)
 	home := filepath.Join(dir, "home")
 	if err := errors.Join(os.Mkdir(home, 0o755), os.Chown(home, stranger, stranger)); err != nil {
 		t.Fatal(err)

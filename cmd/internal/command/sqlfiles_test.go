@@ -131,7 +131,7 @@ func TestDatabaseWithoutRights(t *testing.T) {
 	t.Parallel()
 	suitetest.NeedRoot(t, "files of other users")
 	base := publicDir(t)
-	db, bin := filepath.Join(base, "l.db"), publicBinary(t, base)
+	db, bin := filepath.Join(base, "l.db"), programIn(t, base)
 	if status, out := exitOf(t, exec.Command(bin, "--store", "sqlite:"+db, "init")); status != 0 {
 		t.Fatalf("init: %d, %s", status, out)
 	}
