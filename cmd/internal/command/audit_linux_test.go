@@ -172,13 +172,13 @@ func TestTwoUsersAndRoot(t *testing.T) {
 
 	// A dead holder's presence, and the lock of the floor, in the group's store: mallory cannot
 	// keep them locked, so that bob gets the lock of a holder that was killed at once.
-	holder := as(t, alice, homes[alice], bin, "--store", locks, "run", "job", "--ttl", "60s", "--", "sleep", "100")
+	up := filepath.Join(homes[alice], "up")
+	holder := as(t, alice, homes[alice], bin, "--store", locks, "run", "job", "--ttl", "60s", "--", "sh", "-c", "touch "+up+"; exec sleep 100")
 	holder.SysProcAttr.Credential.Groups = []uint32{team}
 	do(holder.Start())
-	var presence []string
-	for start := time.Now(); len(presence) == 0 && time.Since(start) < 20*time.Second; time.Sleep(20 * time.Millisecond) {
-		presence, _ = filepath.Glob(shared + "/locks/alive/*")
-	}
+	await(t, "the job has begun", isThere(up))
+	presence, err := filepath.Glob(shared + "/locks/alive/*")
+	do(err)
 	for _, file := range append(presence, shared+"/locks/floor") {
 		cmd := as(t, mallory, homes[mallory], "sh", "-c", `: < "$0"`, file)
 		if cmd.Run() == nil {
