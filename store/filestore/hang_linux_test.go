@@ -85,8 +85,12 @@ func TestFrozenDiskTakesFewThreads(t *testing.T) {
 		}
 		outcomes[store.OutcomeOf(err)]++
 	}
-	if n := threads() - before; n > 2*running || outcomes[store.NotApplied] != calls-running || s.AbandonedCalls() != running {
-		t.Errorf("%d more threads, %d abandoned calls, outcomes: %v", n, s.AbandonedCalls(), outcomes)
+	if n := threads() - before; n > 2*running {
+		t.Errorf("%d more threads", n)
+	}
+	// On a busy machine, fewer calls begin before the context ends.
+	if n := s.AbandonedCalls(); n == 0 || n > running || outcomes[store.NotApplied] != calls-n || outcomes[store.Unknown] != n {
+		t.Errorf("%d abandoned calls, outcomes: %v", n, outcomes)
 	}
 	disk.Freeze(false)
 	for s.AbandonedCalls() > 0 {
