@@ -80,8 +80,8 @@ func (c *cache) close() {
 	}
 }
 
-// slot is full while a goroutine uses what it guards. It is not a mutex, since its holder reads and
-// writes files.
+// slot has an element for each goroutine that uses what it guards, and room for as many as may do that at the
+// same time. It is not a mutex, since they read and write files.
 type slot chan struct{}
 
 func (s slot) lock(ctx context.Context) error {

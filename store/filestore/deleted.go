@@ -57,7 +57,7 @@ func (f *floor) release() {
 // locks, and the system can rename a directory that has open files, which Windows cannot.
 func (s *Store) hasFloor() bool { return !s.network && runtime.GOOS != "windows" }
 
-// lockFloor locks and reads the floor. The call is counted in s.running.
+// lockFloor locks and reads the floor. Its caller is counted, and its wait is not; see counting.
 //
 // Writers share the lock, so without a rule a sweep could wait for ever while writers
 // create keys without a pause. So a sweep that waits marks the file. A writer that reads
@@ -345,7 +345,11 @@ func (s *Store) removeDeleted(ctx context.Context, keys []string, age time.Durat
 		return 0, err
 	}
 	s.sweepTmp()
-	moved, err := s.moveAll(ctx, keys, age)
+	var moved []string
+	err := s.counting(ctx, func() (err error) {
+		moved, err = s.moveAll(ctx, keys, age)
+		return err
+	})
 	if len(moved) > 0 {
 		if err := s.syncNames(s.root, keysDir); err != nil {
 			return 0, err
@@ -363,10 +367,6 @@ func (s *Store) removeDeleted(ctx context.Context, keys []string, age time.Durat
 
 // moveAll moves the logs of deleted registers away, and returns their paths then.
 func (s *Store) moveAll(ctx context.Context, keys []string, age time.Duration) (moved []string, err error) {
-	if err := s.running.lock(ctx); err != nil {
-		return nil, err
-	}
-	defer s.running.unlock()
 	for firm := uint64(0); len(keys) > 0; {
 		floor, err := s.lockFloor(ctx, true)
 		if err != nil {
@@ -386,7 +386,7 @@ func (s *Store) moveAll(ctx context.Context, keys []string, age time.Duration) (
 		firm = floor.firm
 		floor.release()
 		if len(keys) > 0 {
-			if err := pause(ctx, floorHold/2); err != nil { // the writers look for the lock every millisecond
+			if err := s.rest(ctx, floorHold/2); err != nil { // the writers look for the lock every millisecond
 				return moved, err
 			}
 		}

@@ -92,7 +92,7 @@ type Store struct {
 	busy    recent // registers that several processes change frequently
 
 	abandoned abandon.Calls
-	running   slot // of the calls that use the disk; see maxRunning
+	running   slot // see maxRunning
 
 	mu        sync.Mutex
 	calls     int           // running
@@ -282,11 +282,21 @@ func (s *Store) get(ctx context.Context, key string, first *incompleteScan) (e s
 	return e, err
 }
 
-// maxRunning is how many calls of a store use the disk at the same time. On a disk that hangs, each of them
-// keeps a thread, and Go ends a program that needs 10,000 threads.
+// maxRunning is how many calls of one store read and write registers, sync them, and create the files of
+// waiters at the same time. On a disk that hangs, each of them keeps a thread, and Go ends a program that
+// needs 10,000 threads.
 const maxRunning = 1024
 
-// rest is pause for a call that is counted in s.running. The call is not counted during the pause.
+// counting calls f when fewer than maxRunning such calls run. Its own errors prove that f was not called.
+func (s *Store) counting(ctx context.Context, f func() error) error {
+	if err := s.running.lock(ctx); err != nil {
+		return err
+	}
+	defer s.running.unlock()
+	return f()
+}
+
+// rest is pause for a function that counting calls. It is not counted during the pause.
 func (s *Store) rest(ctx context.Context, d time.Duration) error {
 	s.running.unlock()
 	defer func() { s.running <- struct{}{} }()
@@ -313,9 +323,11 @@ func counted[T any](ctx context.Context, s *Store, key string, begin func() erro
 // AbandonedCalls returns the number of abandoned calls. If a system call hangs, the store abandons
 // its own call 0.2 s after the end of the context: the call returns, but one goroutine waits until
 // the system call ends. An abandoned write may still be applied. After 16 abandoned calls for one
-// key, further calls for that key fail at once. At most 1,024 calls of a store use the disk at the
-// same time, so a disk that hangs keeps at most as many threads. Further calls wait. If a write still
-// waits when its context ends, it is not applied.
+// key, further calls for that key fail at once.
+//
+// At most 1,024 reads and writes of a store use the disk at the same time. So on a disk that hangs they
+// keep at most 1,024 threads. Further calls wait, reads too. A write that has not begun when its context
+// ends is not applied.
 func (s *Store) AbandonedCalls() int { return s.abandoned.Abandoned() }
 
 // Put implements [store.Store]. After a nil error, the value survives a loss of power, if
@@ -358,8 +370,8 @@ func (s *Store) put(ctx context.Context, op store.Kind, c change) (v store.Versi
 }
 
 // withLog calls f with the log of a key. No other goroutine of this process reads or
-// extends that log meanwhile. The call is counted in s.running, after it has waited for the log. The errors
-// of withLog itself prove that nothing was written.
+// extends that log meanwhile. A call that waits for the log is not counted; see counting. The errors of
+// withLog itself prove that nothing was written.
 func (s *Store) withLog(ctx context.Context, key string, f func(*log) error) error {
 	if err := store.CheckKey(key); err != nil {
 		return err
@@ -377,11 +389,7 @@ func (s *Store) withLog(ctx context.Context, key string, f func(*log) error) err
 		return err
 	}
 	defer l.unlock()
-	if err := s.running.lock(ctx); err != nil {
-		return err
-	}
-	defer s.running.unlock()
-	return f(l)
+	return s.counting(ctx, func() error { return f(l) })
 }
 
 // random returns a unique name: 130 random bits.

@@ -57,7 +57,7 @@ func (s *Store) findNewest(ctx context.Context, l *log) error {
 			// No process removes a log, so a person does. A person who removes the whole
 			// directory of the store removes what is inside first.
 			l.known = false
-			if err := pause(ctx, removalPause); err != nil {
+			if err := s.rest(ctx, removalPause); err != nil {
 				return err
 			}
 			continue
@@ -80,7 +80,7 @@ func (s *Store) findNewest(ctx context.Context, l *log) error {
 		if l.first != nil && try > 0 {
 			return errIncomplete
 		}
-		if err := pause(ctx, min(time.Duration(try)*time.Millisecond, maxReadPause)); err != nil {
+		if err := s.rest(ctx, min(time.Duration(try)*time.Millisecond, maxReadPause)); err != nil {
 			return err
 		}
 	}

@@ -230,12 +230,7 @@ func (s *Store) confirm(l *log, c change) (position, error) {
 // makeDurable makes an applied write durable, and releases the segment. An error of it has an unknown outcome.
 func (s *Store) makeDurable(ctx context.Context, m position) error {
 	defer m.seg.release()
-	err := s.running.lock(ctx)
-	if err == nil {
-		defer s.running.unlock()
-		err = s.syncPosition(m)
-	}
-	if err != nil {
+	if err := s.counting(ctx, func() error { return s.syncPosition(m) }); err != nil {
 		return unknown(fmt.Errorf("the write was applied, but may not be durable: %w", err))
 	}
 	return nil

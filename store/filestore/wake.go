@@ -56,7 +56,7 @@ func (s *Store) ExpectWake(ctx context.Context, name string, wake func()) (end f
 func (s *Store) expectWake(ctx context.Context, path string, wake func()) (end func(), err error) {
 	stop, err := s.watch.opened(filepath.Join(s.dir, path), wake)
 	if notExist(err) {
-		if err := s.makeWake(path); err != nil {
+		if err := s.counting(ctx, func() error { return s.makeWake(path) }); err != nil {
 			return nil, err
 		}
 		stop, err = s.watch.opened(filepath.Join(s.dir, path), wake)
