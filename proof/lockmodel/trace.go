@@ -31,21 +31,32 @@ func (t *tracer) tok(v uint8) int { return t.token + int(v) - explore.TopToken }
 
 var purposes = [...]string{toAcquire: "acquire", toRenew: "renewal", toRelease: "release", toGiveUp: "give-up", toBreak: "break", toAttach: "attach", toExtend: "renewal of a ticket", toAsk: "request to yield", toSweep: "removal"}
 
+// plainSteps are the steps that need few words: %s is who takes the step.
+var plainSteps = [...]string{
+	opRead:            "%s reads; the answer is on its way",
+	opAsk:             "%s sends a read",
+	opSnapshot:        "the store answers %s's read",
+	opNoAnswer:        "%s gets no answer",
+	opRefuseWithValue: "%s's write conflicts; the answer carries the value",
+	opTimeout:         "%s gets no reply to its write and stops waiting",
+	opTimeoutLost:     "%s's write is lost; it gets no reply and stops waiting",
+	opDefinite:        "%s's write fails for certain",
+	opCrash:           "%s forgets everything",
+	opJump:            "%s's wall clock jumps",
+	opDetach:          "%s detaches and leaves a ticket in its file",
+	opLeave:           "%s gives that up",
+}
+
 // describe describes one step. The state is still the one before it.
 func (t *tracer) describe(e *edge) string {
 	who := name(e.Step.who)
 	after := &e.Next.cl[min(e.Step.who, 1)]
+	if op := int(e.Step.op); op < len(plainSteps) && plainSteps[op] != "" {
+		return fmt.Sprintf(plainSteps[op], who)
+	}
 	switch e.Step.op {
-	case opRead:
-		return who + " reads; the answer is on its way"
-	case opAsk:
-		return who + " sends a read"
-	case opSnapshot:
-		return "the store answers " + who + "'s read"
 	case opAnswer:
 		return who + " gets the answer: " + t.reply(int(e.Step.who)) + then(after)
-	case opNoAnswer:
-		return who + " gets no answer"
 	case opAcquire:
 		return who + " sends an acquire" + fate(after)
 	case opRetry:
@@ -62,28 +73,12 @@ func (t *tracer) describe(e *edge) string {
 		return who + " reads that its write was applied" + then(after)
 	case opRefuse:
 		return who + " reads of a conflict" + then(after)
-	case opRefuseWithValue:
-		return who + "'s write conflicts; the answer carries the value"
-	case opTimeout:
-		return who + " gets no reply to its write and stops waiting"
-	case opTimeoutLost:
-		return who + "'s write is lost; it gets no reply and stops waiting"
-	case opDefinite:
-		return who + "'s write fails for certain"
-	case opCrash:
-		return who + " forgets everything"
-	case opJump:
-		return who + "'s wall clock jumps"
-	case opDetach:
-		return who + " detaches and leaves a ticket in its file"
 	case opCopy:
 		return who + "'s file is copied to " + name(1-e.Step.who)
 	case opUse:
 		return who + " reads, to " + [...]string{"attach", "renew", "release"}[e.Step.arg] + " with its ticket" + then(after)
 	case opSendTicket:
 		return who + " sends it" + fate(after)
-	case opLeave:
-		return who + " gives that up"
 	}
 	return t.describeWorld(e)
 }

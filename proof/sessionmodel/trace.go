@@ -44,6 +44,29 @@ var kinds = [...]string{absent: "absent", free: "free", held: "held", broken: "b
 
 var purposes = [...]string{toOpen: "opening", toBeat: "beat", toClose: "close", toFence: "fence", toStandIn: "stand-in", toPoke: "ask", toClaim: "claim", toFree: "free", toBreak: "break"}
 
+// plainSteps are the steps that need few words: %[1]s is who takes the step, and %[2]s the register.
+var plainSteps = [...]string{
+	opOpen:        "%[1]s sends the opening of a session",
+	opAbandon:     "%[1]s gives that up",
+	opBeat:        "%[1]s sends a renewal",
+	opSettle:      "%[1]s reads the outcome of its renewal",
+	opClose:       "%[1]s closes: it ends all belief and sends closed",
+	opClaim:       "%[1]s claims %[2]s",
+	opClaimAgain:  "%[1]s sends its claim of %[2]s again",
+	opSettleClaim: "%[1]s reads %[2]s back",
+	opSettleFree:  "%[1]s reads %[2]s back",
+	opGiveUp:      "%[1]s gives up its claim of %[2]s, and sends free",
+	opRelease:     "%[1]s releases %[2]s, and sends free",
+	opFreeAgain:   "%[1]s sends free again to %[2]s",
+	opFence:       "%[1]s sends a revocation of %[2]s",
+	opStandIn:     "%[1]s finds the session of %[2]s absent, and sends a placeholder",
+	opAsk:         "%[1]s requests %[2]s in its record",
+	opPoke:        "%[1]s requests %[2]s in its session's record",
+	opBreak:       "an operator breaks %[2]s",
+	opCrash:       "%[1]s forgets everything",
+	opHearBreak:   "%[1]s hears that %[2]s was broken",
+}
+
 // describe describes one step. The state is still the one before it.
 func (t *tracer) describe(e *edge) string {
 	who, arg := name(e.Step.who), e.Step.arg
@@ -61,44 +84,10 @@ func (t *tracer) describe(e *edge) string {
 	case opTick:
 		rate := [2]string{"slow", "fast"}
 		return fmt.Sprintf("a tick passes: A %s, B %s", rate[e.Step.who], rate[arg])
-	case opOpen:
-		return who + " sends the opening of a session"
-	case opAbandon:
-		return who + " gives that up"
-	case opBeat:
-		return who + " sends a renewal"
-	case opSettle:
-		return who + " reads the outcome of its renewal"
-	case opClose:
-		return who + " closes: it ends all belief and sends closed"
-	case opClaim:
-		return who + " claims " + place(arg)
-	case opClaimAgain:
-		return who + " sends its claim of " + place(arg) + " again"
-	case opSettleClaim, opSettleFree:
-		return who + " reads " + place(arg) + " back"
-	case opGiveUp:
-		return who + " gives up its claim of " + place(arg) + ", and sends free"
-	case opRelease:
-		return who + " releases " + place(arg) + ", and sends free"
-	case opFreeAgain:
-		return who + " sends free again to " + place(arg)
 	case opLook:
 		return who + " looks at " + place(arg) + t.seen(e)
-	case opFence:
-		return who + " sends a revocation of " + place(arg)
-	case opStandIn:
-		return who + " finds the session of " + place(arg) + " absent, and sends a placeholder"
-	case opAsk:
-		return who + " requests " + place(arg) + " in its record"
-	case opPoke:
-		return who + " requests " + place(arg) + " in its session's record"
-	case opBreak:
-		return "an operator breaks " + place(arg)
-	case opHearBreak:
-		return who + " hears that " + place(arg) + " was broken"
 	}
-	return who + " forgets everything"
+	return fmt.Sprintf(plainSteps[e.Step.op], who, place(arg))
 }
 
 func (t *tracer) describeWrite(e *edge) string {
