@@ -18,7 +18,12 @@ const unit = time.Second
 const aside = lockrec.MaxTTL
 
 func (r *record) full() *lockrec.Record {
-	return &lockrec.Record{
+	f := r.value() // on the stack of the caller, since the compiler inlines full
+	return &f
+}
+
+func (r *record) value() lockrec.Record {
+	return lockrec.Record{
 		State:       [...]lockrec.State{absent: lockrec.Free, free: lockrec.Free, held: lockrec.Held, broken: lockrec.Broken, brokenNow: lockrec.Broken}[r.kind],
 		Immediate:   r.kind == brokenNow,
 		Token:       uint64(r.tok),
