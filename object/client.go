@@ -183,11 +183,11 @@ func (o *WriteOptions) check(key string) error {
 // Client reads and writes objects. It finds the outcome of each write; see the package comment. Any
 // number of goroutines may use a client. It starts no goroutine, and needs no Close.
 type Client struct {
-	bucket  Bucket
-	o       Options
-	fencing bool     // versions identify states, so that fences can be checked
-	tester  Verifier // nil if the bucket is none
-	learned *learned
+	bucket    Bucket
+	o         Options
+	fencing   bool     // versions identify states, so that fences can be checked
+	tester    Verifier // nil if the bucket is none
+	abilities *AbilityCache
 }
 
 // New returns a client for the objects of a bucket. It sends no request. All clients of a bucket
@@ -202,11 +202,11 @@ func New(b Bucket, opts *Options) (*Client, error) {
 	}
 	c := &Client{bucket: b, o: o, fencing: TraitsOf(b).UniqueVersions || o.DistinctBodies}
 	c.tester, _ = As[Verifier](b)
-	c.learned = &learned{slot: make(chan struct{}, 1), found: make(map[Ability]error)}
+	c.abilities = NewAbilityCache("", nil)
 	for a, has := range o.Abilities {
-		c.learned.found[a] = nil
+		c.abilities.found[a] = nil
 		if !has {
-			c.learned.found[a] = &UnsupportedError{Ability: a, Found: "Options.Abilities of this client has the value false for it"}
+			c.abilities.found[a] = &UnsupportedError{Ability: a, Found: "Options.Abilities of this client has the value false for it"}
 		}
 	}
 	return c, nil

@@ -79,7 +79,7 @@ func TestMutants(t *testing.T) {
 			"	if !a.by.own {\n		on = condition{}\n	}\n", "",
 			"TestStrategies"},
 		{"a store is not tried", "strategy.go",
-			"	found, err := Probe(ctx, c.bucket, probePrefix, a)\n", "	found, err := map[Ability]error{}, error(nil)\n",
+			"return Probe(ctx, c.bucket, probePrefix, a) })\n", "return map[Ability]error{}, nil })\n",
 			"TestProbedOnce"},
 		{"a reserver is asked only where the store lacks the condition", "strategy.go",
 			"	if c.o.Reserver != nil {\n		own := lacking == nil\n", "	if c.o.Reserver != nil && lacking != nil {\n		own := lacking == nil\n",

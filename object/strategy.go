@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -222,30 +221,10 @@ func (c *Client) unsupported(ctx context.Context, abilities ...Ability) (lacks, 
 	return nil, nil
 }
 
-// learned is what a client knows of its store.
-type learned struct {
-	slot  chan struct{} // held by the goroutine that tries an ability
-	mu    sync.Mutex
-	found map[Ability]error
-}
-
-func (l *learned) get(a Ability) (err error, known bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	err, known = l.found[a]
-	return err, known
-}
-
-func (l *learned) set(a Ability, err error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.found[a] = err
-}
-
 // has returns nil if the store has an ability, and an UnsupportedError if it lacks it. Any
 // other error means that it could not find out.
 func (c *Client) has(ctx context.Context, a Ability) error {
-	if err, known := c.learned.get(a); known {
+	if err, known := c.abilities.get(a); known {
 		return err
 	}
 	if c.tester != nil {
@@ -259,21 +238,7 @@ func (c *Client) has(ctx context.Context, a Ability) error {
 	if TraitsOf(c.bucket).Trusted {
 		return nil
 	}
-	select {
-	case c.learned.slot <- struct{}{}:
-		defer func() { <-c.learned.slot }()
-	case <-ctx.Done():
-		return store.CheckContext(ctx)
-	}
-	if err, known := c.learned.get(a); known {
-		return err
-	}
-	found, err := Probe(ctx, c.bucket, probePrefix, a)
-	if err != nil {
-		return err
-	}
-	c.learned.set(a, found[a])
-	return found[a]
+	return c.abilities.Require(ctx, a, func() (map[Ability]error, error) { return Probe(ctx, c.bucket, probePrefix, a) })
 }
 
 // reserve runs operate under a reservation of the state on.

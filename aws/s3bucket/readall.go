@@ -41,7 +41,7 @@ func (b *Bucket) ReadAll(ctx context.Context, key string, limit int64, opts *obj
 			return body, info, err
 		}
 		if last != nil && info.Version == lastInfo.Version && bytes.Equal(body, last) {
-			b.abilities.notMD5.Store(true)
+			b.notMD5.Store(true)
 			return body, info, nil
 		}
 		last, lastInfo = body, info
@@ -65,7 +65,7 @@ func (b single) Get(ctx context.Context, key string, opts *object.GetOptions) (*
 // matchesETag reports whether a body can be that of its ETag.
 func (b *Bucket) matchesETag(v object.Version, body []byte) bool {
 	tag := strings.Trim(string(v), `"`)
-	if b.onAWS || len(tag) != 2*md5.Size || b.abilities.notMD5.Load() || fips140.Enabled() {
+	if b.onAWS || len(tag) != 2*md5.Size || b.notMD5.Load() || fips140.Enabled() {
 		return true
 	}
 	return isMD5Of(v, body)

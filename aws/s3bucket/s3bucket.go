@@ -122,11 +122,12 @@ type Bucket struct {
 	o         Options
 	id        string // the same, for programs
 	onAWS     bool
-	abilities *abilityCache
+	abilities *object.AbilityCache
 
 	// plain and versioned say that a PUT was answered without the id of a version, and with
-	// one. All views share them.
-	plain, versioned *atomic.Bool
+	// one; notMD5, that the ETags of the server are not the MD5 of the body; oneByOne, that it
+	// removes no more than one version in a request. All views share them.
+	plain, versioned, notMD5, oneByOne *atomic.Bool
 
 	buffers *sync.Pool // of pointers to the memory of parts
 
@@ -172,16 +173,15 @@ func New(client *s3.Client, bucket string, opts *Options) (*Bucket, error) {
 		b.where += " at " + host
 	}
 	b.buffers = new(sync.Pool)
-	b.plain, b.versioned = new(atomic.Bool), new(atomic.Bool)
+	b.plain, b.versioned, b.notMD5, b.oneByOne = new(atomic.Bool), new(atomic.Bool), new(atomic.Bool), new(atomic.Bool)
 	if client.Options().RequestChecksumCalculation == aws.RequestChecksumCalculationWhenSupported {
 		b.checksum = types.ChecksumAlgorithmCrc32
 	}
-	b.abilities = &abilityCache{slot: make(chan struct{}, 1), found: make(map[object.Ability]error)}
-	for _, a := range object.Abilities() {
-		if b.onAWS || a == object.PlainCopy || slices.Contains(o.AssumeAbilities, a) {
-			b.abilities.found[a] = nil
-		}
+	assumed := append([]object.Ability{object.PlainCopy}, o.AssumeAbilities...)
+	if b.onAWS {
+		assumed = object.Abilities()
 	}
+	b.abilities = object.NewAbilityCache(b.where, b.o.Logger, assumed...)
 	return b, nil
 }
 
@@ -279,29 +279,6 @@ func (b *Bucket) once(c *awscall.Call) func(*s3.Options) {
 		o.Retryer = aws.NopRetryer{}
 		o.HTTPClient = c.Watch(b.http)
 	}
-}
-
-// abilityCache is what is known of the abilities of a server: nil, or why it lacks one.
-type abilityCache struct {
-	slot  chan struct{} // held by the goroutine that tries
-	mu    sync.Mutex
-	found map[object.Ability]error
-
-	notMD5   atomic.Bool // the ETags of this server are not the MD5 of the body
-	oneByOne atomic.Bool // it removes no more than one version in a request
-}
-
-func (k *abilityCache) get(a object.Ability) (err error, known bool) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	err, known = k.found[a]
-	return err, known
-}
-
-func (k *abilityCache) set(a object.Ability, err error) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.found[a] = err
 }
 
 func strOrNil(s string) *string {

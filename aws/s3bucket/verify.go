@@ -3,10 +3,8 @@ package s3bucket
 import (
 	"context"
 	"errors"
-	"slices"
 
 	"github.com/holdfast-go/holdfast/object"
-	"github.com/holdfast-go/holdfast/store"
 )
 
 // Verify implements [object.Verifier]. It tests the abilities that are not yet known, on objects
@@ -44,15 +42,12 @@ func (b *Bucket) instead(ctx context.Context, lacking error, by object.Ability) 
 // native returns nil if the server itself has an ability, and tries that if it is
 // not known.
 func (b *Bucket) native(ctx context.Context, a object.Ability) error {
-	err, known := b.abilities.get(a)
-	if known {
-		return err
-	}
-	if err := b.try(ctx, a); err != nil {
-		return err
-	}
-	err, _ = b.abilities.get(a)
-	return err
+	return b.abilities.Require(ctx, a, func() (map[object.Ability]error, error) {
+		view := *b
+		view.trying = true
+		view.parts = a == object.PartsIfAbsent || a == object.PartsIfMatch
+		return object.Probe(ctx, &view, b.o.ProbePrefix, a)
+	})
 }
 
 // require is native for an operation that needs this ability, or none if it is
@@ -69,26 +64,13 @@ func (b *Bucket) require(ctx context.Context, a object.Ability) error {
 // find more abilities: if the server ignores the condition of a copy, the bucket can copy by an
 // upload in parts. KnownAbilities does not return such an ability: a run that assumed it would copy
 // without a condition.
-func (b *Bucket) KnownAbilities() []object.Ability {
-	return slices.DeleteFunc(object.Abilities(), func(a object.Ability) bool {
-		err, known := b.abilities.get(a)
-		return !known || err != nil
-	})
-}
+func (b *Bucket) KnownAbilities() []object.Ability { return b.abilities.Known() }
 
 // WithAbilities returns a view of the same bucket that assumes these abilities. Use it for
 // abilities that an earlier run has found, or for which the user accepts the risk.
 func (b *Bucket) WithAbilities(abilities ...object.Ability) *Bucket {
 	view := *b
-	view.abilities = &abilityCache{slot: make(chan struct{}, 1), found: make(map[object.Ability]error)}
-	for _, a := range object.Abilities() {
-		if err, known := b.abilities.get(a); known {
-			view.abilities.found[a] = err
-		}
-		if slices.Contains(abilities, a) {
-			view.abilities.found[a] = nil
-		}
-	}
+	view.abilities = b.abilities.With(abilities...)
 	return &view
 }
 
@@ -102,26 +84,3 @@ func (b *Bucket) WithProbePrefix(dir string) *Bucket {
 
 // ProbePrefix returns the prefix of the objects on which the bucket tests abilities.
 func (b *Bucket) ProbePrefix() string { return b.o.ProbePrefix }
-
-// try finds out about an ability. One goroutine at a time does so.
-func (b *Bucket) try(ctx context.Context, a object.Ability) error {
-	select {
-	case b.abilities.slot <- struct{}{}:
-		defer func() { <-b.abilities.slot }()
-	case <-ctx.Done():
-		return store.CheckContext(ctx)
-	}
-	if _, known := b.abilities.get(a); known {
-		return nil
-	}
-	view := *b
-	view.trying = true
-	view.parts = a == object.PartsIfAbsent || a == object.PartsIfMatch
-	found, err := object.Probe(ctx, &view, b.o.ProbePrefix, a)
-	if err != nil {
-		return store.MarkNotApplied(err)
-	}
-	b.abilities.set(a, found[a])
-	b.o.Logger.Info("tested the abilities of this server", "bucket", b.where, "ability", a, "lacks", found[a])
-	return nil
-}

@@ -189,11 +189,11 @@ const removeAtOnce = 1000
 // remove. A version that no longer exists counts as removed. If the server does not accept many
 // versions in one request, Remove sends one request for each.
 func (v Versions) Remove(ctx context.Context, key string, ids []string) (failed int, err error) {
-	for len(ids) > 1 && !v.b.abilities.oneByOne.Load() {
+	for len(ids) > 1 && !v.b.oneByOne.Load() {
 		some := ids[:min(len(ids), removeAtOnce)]
 		refused, err := v.removeMany(ctx, key, some)
 		if takesNoMany(err) {
-			v.b.abilities.oneByOne.Store(true)
+			v.b.oneByOne.Store(true)
 			break
 		}
 		if err != nil {

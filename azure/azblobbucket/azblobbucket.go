@@ -9,7 +9,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
@@ -97,9 +96,7 @@ type Bucket struct {
 	// blocks: this view uploads everything in blocks. trying: this view tests the server.
 	blocks, trying bool
 
-	found map[object.Ability]error // of the tests
-	mu    *sync.Mutex              // of found
-	slot  chan struct{}            // held by the goroutine that tests
+	abilities *object.AbilityCache
 }
 
 var (
@@ -134,7 +131,7 @@ func New(client *container.Client, opts *Options) (*Bucket, error) {
 	if first, _, _ := strings.Cut(host, "."); strings.HasSuffix(first, "-secondary") {
 		return nil, fmt.Errorf("%w: %s is the secondary endpoint of an account: it shows old data; use the primary endpoint", store.ErrUnsafe, host)
 	}
-	b := &Bucket{client: client, o: o, mu: new(sync.Mutex), slot: make(chan struct{}, 1), found: make(map[object.Ability]error)}
+	b := &Bucket{client: client, o: o}
 	b.azure = at.Scheme == "https" && len(path) == 1 && azureHost.MatchString(host)
 	b.container, b.name = name, "azblob://"+account+"/"+name
 	if !b.azure {
@@ -142,11 +139,11 @@ func New(client *container.Client, opts *Options) (*Bucket, error) {
 	}
 	b.id = "azblob:" + host + "/" + strings.Join(path, "/")
 	b.o.secrets = append(slices.Clone(o.secrets), sasSecrets(at.RawQuery)...)
-	for _, a := range object.Abilities() {
-		if b.azure || a == object.PlainCopy || slices.Contains(o.AssumeAbilities, a) {
-			b.found[a] = nil
-		}
+	assumed := append([]object.Ability{object.PlainCopy}, o.AssumeAbilities...)
+	if b.azure {
+		assumed = object.Abilities()
 	}
+	b.abilities = object.NewAbilityCache(b.name, o.Logger, assumed...)
 	return b, nil
 }
 
@@ -202,33 +199,13 @@ func (b *Bucket) Traits() object.Traits {
 // WithAbilities returns a view of the same bucket that assumes these abilities.
 func (b *Bucket) WithAbilities(abilities ...object.Ability) *Bucket {
 	view := *b
-	view.mu, view.slot, view.found = new(sync.Mutex), make(chan struct{}, 1), make(map[object.Ability]error)
-	for _, a := range object.Abilities() {
-		if err, known := b.known(a); known {
-			view.found[a] = err
-		}
-		if slices.Contains(abilities, a) {
-			view.found[a] = nil
-		}
-	}
+	view.abilities = b.abilities.With(abilities...)
 	return &view
-}
-
-func (b *Bucket) known(a object.Ability) (err error, known bool) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	err, known = b.found[a]
-	return err, known
 }
 
 // KnownAbilities returns the abilities of the server that the Bucket already knows. Pass them to
 // [Options].AssumeAbilities of a later run. KnownAbilities sends no request.
-func (b *Bucket) KnownAbilities() []object.Ability {
-	return slices.DeleteFunc(object.Abilities(), func(a object.Ability) bool {
-		err, known := b.known(a)
-		return !known || err != nil
-	})
-}
+func (b *Bucket) KnownAbilities() []object.Ability { return b.abilities.Known() }
 
 // Verify implements [object.Verifier]. It tests the abilities that are not yet known, on blobs below
 // [Options].ProbePrefix. The Bucket remembers the results.
@@ -244,29 +221,14 @@ func (b *Bucket) Verify(ctx context.Context, abilities ...object.Ability) error 
 // require returns nil if the server has an ability, or if none is named. While abilities are tested, nothing
 // is required.
 func (b *Bucket) require(ctx context.Context, a object.Ability) error {
-	if err, known := b.known(a); known || a == "" || b.trying {
-		return err
+	if a == "" || b.trying {
+		return nil
 	}
-	select {
-	case b.slot <- struct{}{}:
-		defer func() { <-b.slot }()
-	case <-ctx.Done():
-		return store.CheckContext(ctx)
-	}
-	if err, known := b.known(a); known {
-		return err
-	}
-	view := *b
-	view.trying, view.blocks = true, a == object.PartsIfAbsent || a == object.PartsIfMatch
-	found, err := object.Probe(ctx, &view, b.o.ProbePrefix, a)
-	if err != nil {
-		return store.MarkNotApplied(err)
-	}
-	b.mu.Lock()
-	b.found[a] = found[a]
-	b.mu.Unlock()
-	b.o.Logger.Info("tested the abilities of this server", "bucket", b.name, "ability", a, "lacks", found[a])
-	return found[a]
+	return b.abilities.Require(ctx, a, func() (map[object.Ability]error, error) {
+		view := *b
+		view.trying, view.blocks = true, a == object.PartsIfAbsent || a == object.PartsIfMatch
+		return object.Probe(ctx, &view, b.o.ProbePrefix, a)
+	})
 }
 
 // condition is that of a write.

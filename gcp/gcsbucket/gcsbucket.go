@@ -10,7 +10,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"cloud.google.com/go/auth/credentials"
@@ -80,7 +79,7 @@ type Bucket struct {
 	id        string // the same, for programs
 	trusted   bool
 	o         Options
-	abilities *abilityCache
+	abilities *object.AbilityCache
 
 	trying bool // this view tests conditions: it sends what the caller asks for
 	once   bool // this view repeats nothing
@@ -110,7 +109,7 @@ func New(ctx context.Context, bucket string, opts *Options) (*Bucket, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &Bucket{name: bucket, where: "gs://" + bucket, o: o, abilities: &abilityCache{slot: make(chan struct{}, 1), found: make(map[object.Ability]error)}}
+	b := &Bucket{name: bucket, where: "gs://" + bucket, o: o}
 	b.bucket = client.Bucket(bucket).Retryer(storage.WithPolicy(storage.RetryNever))
 	if o.UserProject != "" {
 		b.bucket = b.bucket.UserProject(o.UserProject)
@@ -122,11 +121,11 @@ func New(ctx context.Context, bucket string, opts *Options) (*Bucket, error) {
 		b.where += " at " + u.Host
 		b.id = "gs://" + host + "/" + bucket
 	}
-	for _, a := range object.Abilities() {
-		if b.trusted || a == object.PlainCopy || slices.Contains(o.AssumeAbilities, a) {
-			b.abilities.found[a] = nil
-		}
+	assumed := append([]object.Ability{object.PlainCopy}, o.AssumeAbilities...)
+	if b.trusted {
+		assumed = object.Abilities()
 	}
+	b.abilities = object.NewAbilityCache(b.where, o.Logger, assumed...)
 	return b, nil
 }
 
@@ -215,20 +214,6 @@ func (b *Bucket) opError(op store.Kind, key string, err error) error {
 	return &store.OpError{Op: op, Key: key, Store: b.Traits().Name, Err: err}
 }
 
-// abilityCache is what is known of the abilities of a server: nil, or why it lacks one.
-type abilityCache struct {
-	slot  chan struct{} // held by the goroutine that tests
-	mu    sync.Mutex
-	found map[object.Ability]error
-}
-
-func (k *abilityCache) get(a object.Ability) (err error, known bool) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	err, known = k.found[a]
-	return err, known
-}
-
 // Verify implements [object.Verifier]. It tests the abilities that are not yet known, on objects below
 // [Options].ProbePrefix. The Bucket remembers the results.
 func (b *Bucket) Verify(ctx context.Context, abilities ...object.Ability) error {
@@ -247,45 +232,21 @@ func (b *Bucket) Verify(ctx context.Context, abilities ...object.Ability) error 
 	return nil
 }
 
-// require returns nil if the server has an ability, or if a is empty. It tests an unknown ability; one
-// goroutine at a time does so.
+// require returns nil if the server has an ability, or if a is empty. It tests an unknown ability.
 func (b *Bucket) require(ctx context.Context, a object.Ability) error {
 	if a == "" || b.trying {
 		return nil
 	}
-	if err, known := b.abilities.get(a); known {
-		return err
-	}
-	select {
-	case b.abilities.slot <- struct{}{}:
-		defer func() { <-b.abilities.slot }()
-	case <-ctx.Done():
-		return store.CheckContext(ctx)
-	}
-	if err, known := b.abilities.get(a); known {
-		return err
-	}
-	view := *b
-	view.trying = true
-	found, err := object.Probe(ctx, &view, b.o.ProbePrefix, a)
-	if err != nil {
-		return store.MarkNotApplied(err)
-	}
-	b.abilities.mu.Lock()
-	defer b.abilities.mu.Unlock()
-	b.abilities.found[a] = found[a]
-	b.o.Logger.Info("tested the abilities of this server", "bucket", b.where, "ability", a, "lacks", found[a])
-	return found[a]
+	return b.abilities.Require(ctx, a, func() (map[object.Ability]error, error) {
+		view := *b
+		view.trying = true
+		return object.Probe(ctx, &view, b.o.ProbePrefix, a)
+	})
 }
 
 // KnownAbilities returns the abilities that the server is known to have. Pass them to
 // [Options].AssumeAbilities of a later run. KnownAbilities sends no request.
-func (b *Bucket) KnownAbilities() []object.Ability {
-	return slices.DeleteFunc(object.Abilities(), func(a object.Ability) bool {
-		err, known := b.abilities.get(a)
-		return !known || err != nil
-	})
-}
+func (b *Bucket) KnownAbilities() []object.Ability { return b.abilities.Known() }
 
 // WithAbilities returns a view of the same bucket that assumes these abilities, and that tests others
 // below a prefix. Use it for abilities that an earlier run has found, or for which the user accepts the
@@ -293,15 +254,7 @@ func (b *Bucket) KnownAbilities() []object.Ability {
 func (b *Bucket) WithAbilities(probePrefix string, abilities ...object.Ability) *Bucket {
 	view := *b
 	view.o.ProbePrefix = cmp.Or(probePrefix, b.o.ProbePrefix)
-	view.abilities = &abilityCache{slot: make(chan struct{}, 1), found: make(map[object.Ability]error)}
-	for _, a := range object.Abilities() {
-		if err, known := b.abilities.get(a); known {
-			view.abilities.found[a] = err
-		}
-		if slices.Contains(abilities, a) {
-			view.abilities.found[a] = nil
-		}
-	}
+	view.abilities = b.abilities.With(abilities...)
 	return &view
 }
 

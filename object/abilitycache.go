@@ -1,0 +1,89 @@
+package object
+
+import (
+	"context"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// AbilityCache remembers which abilities a server has. A bucket that is a [Verifier] has one. Any number of goroutines
+// may use it.
+type AbilityCache struct {
+	bucket string
+	log    *slog.Logger
+	slot   chan struct{} // held by the goroutine that tests
+
+	mu    sync.Mutex
+	found map[Ability]error // nil, or why the server lacks the ability
+}
+
+// NewAbilityCache returns a cache that assumes these abilities. It logs the results of tests with the name of the
+// bucket; a nil logger means no log.
+func NewAbilityCache(bucket string, log *slog.Logger, assumed ...Ability) *AbilityCache {
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	c := &AbilityCache{bucket: bucket, log: log, slot: make(chan struct{}, 1), found: make(map[Ability]error)}
+	for _, a := range assumed {
+		c.found[a] = nil
+	}
+	return c
+}
+
+// With returns a copy that assumes these abilities, too.
+func (c *AbilityCache) With(assumed ...Ability) *AbilityCache {
+	next := NewAbilityCache(c.bucket, c.log)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	maps.Copy(next.found, c.found)
+	for _, a := range assumed {
+		next.found[a] = nil
+	}
+	return next
+}
+
+// Known returns the abilities that the server is known to have.
+func (c *AbilityCache) Known() []Ability {
+	return slices.DeleteFunc(Abilities(), func(a Ability) bool {
+		err, known := c.get(a)
+		return !known || err != nil
+	})
+}
+
+func (c *AbilityCache) get(a Ability) (err error, known bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	err, known = c.found[a]
+	return err, known
+}
+
+// Require returns nil if the server has an ability, and an [*UnsupportedError] if it lacks the ability. If the cache
+// does not know, Require calls test, which returns the results of [Probe]. One goroutine at a time tests. If
+// test fails, Require returns the error of test, and the next call tests again.
+func (c *AbilityCache) Require(ctx context.Context, a Ability, test func() (map[Ability]error, error)) error {
+	if err, known := c.get(a); known {
+		return err
+	}
+	select {
+	case c.slot <- struct{}{}:
+		defer func() { <-c.slot }()
+	case <-ctx.Done():
+		return store.CheckContext(ctx)
+	}
+	if err, known := c.get(a); known {
+		return err
+	}
+	found, err := test()
+	if err != nil {
+		return store.MarkNotApplied(err)
+	}
+	c.mu.Lock()
+	c.found[a] = found[a]
+	c.mu.Unlock()
+	c.log.Info("tested the abilities of this server", "bucket", c.bucket, "ability", a, "lacks", found[a])
+	return found[a]
+}
