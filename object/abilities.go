@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
+	"strings"
 )
 
 // As looks for the optional interface T in the bucket b, or in a bucket that b wraps. A decorator
@@ -143,14 +145,15 @@ func Abilities() []Ability {
 	}
 }
 
-// ParseAbility returns the ability of this name.
-func ParseAbility(name string) (Ability, error) {
-	for _, a := range Abilities() {
-		if string(a) == name {
-			return a, nil
+// ParseAbilities returns the abilities whose names a list has, separated by commas. Its error does not show the list.
+func ParseAbilities(list string) (all []Ability, _ error) {
+	for name := range strings.FieldsFuncSeq(list, func(r rune) bool { return r == ',' }) {
+		if !slices.Contains(Abilities(), Ability(name)) {
+			return nil, fmt.Errorf("an ability is unknown; the abilities are %v", Abilities())
 		}
+		all = append(all, Ability(name))
 	}
-	return "", fmt.Errorf("the ability %q is unknown", name)
+	return all, nil
 }
 
 // Verifier is a bucket that tests its store. Before it first uses an ability, it tests whether the

@@ -9,6 +9,7 @@ import (
 	"iter"
 	"log/slog"
 	"maps"
+	"slices"
 	"time"
 
 	"github.com/holdfast-go/holdfast/store"
@@ -68,8 +69,8 @@ func (o *Options) check() error {
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	o.Abilities = maps.Clone(o.Abilities)
 	for a := range o.Abilities {
-		if _, err := ParseAbility(string(a)); err != nil {
-			return fmt.Errorf("%w: Options.Abilities: %w", ErrInvalid, err)
+		if !slices.Contains(Abilities(), a) {
+			return fmt.Errorf("%w: Options.Abilities: the ability %q is unknown", ErrInvalid, a)
 		}
 	}
 	return nil

@@ -223,13 +223,15 @@ func TestErrors(t *testing.T) {
 	if store.OutcomeOf(object.ErrBusy) != store.NotApplied || errors.Is(object.ErrBusy, store.ErrConflict) {
 		t.Error("busy is no conflict")
 	}
+	var names []string
 	for _, a := range object.Abilities() {
-		if got, err := object.ParseAbility(string(a)); err != nil || got != a {
-			t.Errorf("%s: %v", a, err)
-		}
+		names = append(names, string(a))
 	}
-	if _, err := object.ParseAbility("x"); err == nil {
-		t.Error("x is an ability")
+	if got, err := object.ParseAbilities(strings.Join(names, ",") + ","); err != nil || !slices.Equal(got, object.Abilities()) {
+		t.Errorf("got %v, %v", got, err)
+	}
+	if got, err := object.ParseAbilities("copy,x"); err == nil || got != nil {
+		t.Errorf("x is an ability: %v", got)
 	}
 }
 

@@ -72,12 +72,8 @@ func ParseURL(raw string) (*Config, error) {
 			return nil, wrongParameter("copy_if_not_exists", err.Error())
 		}
 	}
-	for _, name := range u.List("unsafe") {
-		a, err := object.ParseAbility(name)
-		if err != nil {
-			return nil, wrongParameter("unsafe", "it must be one of "+abilityNames())
-		}
-		c.unsafe = append(c.unsafe, a)
+	if c.unsafe, err = object.ParseAbilities(u.String("unsafe")); err != nil {
+		return nil, wrongParameter("unsafe", err.Error())
 	}
 	if err := u.Rest(); err != nil {
 		return nil, err
@@ -163,14 +159,6 @@ func Open(ctx context.Context, rawURL string, opts *Options) (b *Bucket, prefix 
 	o.AssumeAbilities = slices.Concat(o.AssumeAbilities, c.unsafe)
 	b, err = c.Open(ctx, &o)
 	return b, strings.Trim(c.Prefix, "/"), err
-}
-
-func abilityNames() string {
-	var names []string
-	for _, a := range object.Abilities() {
-		names = append(names, string(a))
-	}
-	return strings.Join(names, ", ")
 }
 
 func wrongParameter(name, why string) error {

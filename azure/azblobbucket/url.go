@@ -108,12 +108,8 @@ func (c *Config) set(name, value string) (err error) {
 			return wrong("the parameter timeout of the store's URL must be a duration such as 5s")
 		}
 	case "unsafe":
-		for _, name := range strings.FieldsFunc(value, func(r rune) bool { return r == ',' }) {
-			a, err := object.ParseAbility(name)
-			if err != nil {
-				return wrong("the parameter unsafe of the store's URL: it must be one of %v", object.Abilities())
-			}
-			c.unsafe = append(c.unsafe, a)
+		if c.unsafe, err = object.ParseAbilities(value); err != nil {
+			return wrong("the parameter unsafe of the store's URL: %v", err)
 		}
 	default:
 		return wrong("the store has no parameter %s", storeurl.Parameter(name, []string{value}))

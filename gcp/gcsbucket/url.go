@@ -78,12 +78,8 @@ func (c *Config) set(name, value string) (err error) {
 			return wrong("the parameter timeout of the store's URL must be a duration such as 5s")
 		}
 	case "unsafe":
-		for _, word := range strings.FieldsFunc(value, func(r rune) bool { return r == ',' }) {
-			a, err := object.ParseAbility(word)
-			if err != nil {
-				return wrong("the parameter unsafe of the store's URL: it must be one of %s", abilityNames())
-			}
-			c.unsafe = append(c.unsafe, a)
+		if c.unsafe, err = object.ParseAbilities(value); err != nil {
+			return wrong("the parameter unsafe of the store's URL: %v", err)
 		}
 	default:
 		return wrong("the store has no parameter %s", storeurl.Parameter(name, url.Values{name: {value}}[name]))
@@ -120,12 +116,4 @@ func Open(ctx context.Context, rawURL string, opts *Options) (b *Bucket, prefix 
 	o.AssumeAbilities = slices.Concat(o.AssumeAbilities, c.unsafe)
 	b, err = c.Open(ctx, &o)
 	return b, c.Prefix, err
-}
-
-func abilityNames() string {
-	var names []string
-	for _, a := range object.Abilities() {
-		names = append(names, string(a))
-	}
-	return strings.Join(names, ", ")
 }
