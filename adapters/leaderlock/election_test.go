@@ -119,7 +119,9 @@ func hold(t *testing.T, candidates int, newLock func(store.Store) resourcelock.I
 	for range candidates {
 		c := &candidate{faults: faultstore.New(st, faultstore.Schedule{})}
 		c.lock = newLock(c.faults)
+		b.mu.Lock() // an elector that runs already may begin its term
 		b.candidates = append(b.candidates, c)
+		b.mu.Unlock()
 		elector, err := electorOf(c.lock, func(ctx context.Context) { b.begin(ctx, c) })
 		if err != nil {
 			t.Fatal(err)
