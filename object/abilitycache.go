@@ -21,13 +21,16 @@ type AbilityCache struct {
 	found map[Ability]error // nil, or why the server lacks the ability
 }
 
-// NewAbilityCache returns a cache that assumes these abilities. It logs the results of tests with the name of the
-// bucket; a nil logger means no log.
-func NewAbilityCache(bucket string, log *slog.Logger, assumed ...Ability) *AbilityCache {
+// NewAbilityCache returns a cache that assumes these abilities, or all abilities of a trusted server. It logs the results
+// of tests with the name of the bucket; a nil logger means no log.
+func NewAbilityCache(bucket string, log *slog.Logger, trusted bool, assumed ...Ability) *AbilityCache {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
 	c := &AbilityCache{bucket: bucket, log: log, slot: make(chan struct{}, 1), found: make(map[Ability]error)}
+	if trusted {
+		assumed = Abilities()
+	}
 	for _, a := range assumed {
 		c.found[a] = nil
 	}
@@ -36,7 +39,7 @@ func NewAbilityCache(bucket string, log *slog.Logger, assumed ...Ability) *Abili
 
 // With returns a copy that assumes these abilities, too.
 func (c *AbilityCache) With(assumed ...Ability) *AbilityCache {
-	next := NewAbilityCache(c.bucket, c.log)
+	next := NewAbilityCache(c.bucket, c.log, false)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	maps.Copy(next.found, c.found)
@@ -63,7 +66,8 @@ func (c *AbilityCache) get(a Ability) (err error, known bool) {
 
 // Require returns nil if the server has an ability, and an [*UnsupportedError] if it lacks the ability. If the cache
 // does not know, Require calls test, which returns the results of [Probe]. One goroutine at a time tests. If
-// test fails, Require returns the error of test, and the next call tests again.
+// test fails, Require returns its error, and the next call tests again. The outcome of that error is
+// [store.NotApplied]: call Require before a write is sent.
 func (c *AbilityCache) Require(ctx context.Context, a Ability, test func() (map[Ability]error, error)) error {
 	if err, known := c.get(a); known {
 		return err

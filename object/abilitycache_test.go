@@ -16,7 +16,7 @@ import (
 // Each ability is tested once, by one caller at a time. A test that fails is repeated by the next caller.
 func TestAbilityCache(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := object.NewAbilityCache("bucket", nil, object.PutIfAbsent)
+		c := object.NewAbilityCache("bucket", nil, false, object.PutIfAbsent)
 		lacks := &object.UnsupportedError{Ability: object.DeleteIfMatch}
 		var tests, running int
 		require := func(ctx context.Context, a object.Ability, problem error) error {

@@ -203,7 +203,7 @@ func New(b Bucket, opts *Options) (*Client, error) {
 	}
 	c := &Client{bucket: b, o: o, fencing: TraitsOf(b).UniqueVersions || o.DistinctBodies}
 	c.tester, _ = As[Verifier](b)
-	c.abilities = NewAbilityCache("", nil)
+	c.abilities = NewAbilityCache("", nil, false)
 	for a, has := range o.Abilities {
 		c.abilities.found[a] = nil
 		if !has {

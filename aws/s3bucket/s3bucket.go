@@ -177,11 +177,7 @@ func New(client *s3.Client, bucket string, opts *Options) (*Bucket, error) {
 	if client.Options().RequestChecksumCalculation == aws.RequestChecksumCalculationWhenSupported {
 		b.checksum = types.ChecksumAlgorithmCrc32
 	}
-	assumed := append([]object.Ability{object.PlainCopy}, o.AssumeAbilities...)
-	if b.onAWS {
-		assumed = object.Abilities()
-	}
-	b.abilities = object.NewAbilityCache(b.where, b.o.Logger, assumed...)
+	b.abilities = object.NewAbilityCache(b.where, b.o.Logger, b.onAWS, append([]object.Ability{object.PlainCopy}, o.AssumeAbilities...)...)
 	return b, nil
 }
 

@@ -139,11 +139,7 @@ func New(client *container.Client, opts *Options) (*Bucket, error) {
 	}
 	b.id = "azblob:" + host + "/" + strings.Join(path, "/")
 	b.o.secrets = append(slices.Clone(o.secrets), sasSecrets(at.RawQuery)...)
-	assumed := append([]object.Ability{object.PlainCopy}, o.AssumeAbilities...)
-	if b.azure {
-		assumed = object.Abilities()
-	}
-	b.abilities = object.NewAbilityCache(b.name, o.Logger, assumed...)
+	b.abilities = object.NewAbilityCache(b.name, o.Logger, b.azure, append([]object.Ability{object.PlainCopy}, o.AssumeAbilities...)...)
 	return b, nil
 }
 

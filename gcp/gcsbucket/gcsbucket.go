@@ -121,11 +121,7 @@ func New(ctx context.Context, bucket string, opts *Options) (*Bucket, error) {
 		b.where += " at " + u.Host
 		b.id = "gs://" + host + "/" + bucket
 	}
-	assumed := append([]object.Ability{object.PlainCopy}, o.AssumeAbilities...)
-	if b.trusted {
-		assumed = object.Abilities()
-	}
-	b.abilities = object.NewAbilityCache(b.where, o.Logger, assumed...)
+	b.abilities = object.NewAbilityCache(b.where, o.Logger, b.trusted, append([]object.Ability{object.PlainCopy}, o.AssumeAbilities...)...)
 	return b, nil
 }
 
