@@ -350,6 +350,8 @@ func (c *Call) unanswered(err error) error {
 			return c.Fail(err, store.ErrMisconfigured, store.Unknown, "the server does not speak HTTP: check the address of the endpoint")
 		}
 		return c.Fail(err, store.ErrUnavailable, store.Unknown, "no answer: %s", text)
+	case errors.Is(err, context.Canceled): // the time limit of the request: the context of the caller has not ended
+		return c.Fail(err, store.ErrUnavailable, store.NotApplied, "the request was not sent in time")
 	case errors.As(err, &temp) || errors.Is(err, context.DeadlineExceeded):
 		return c.Fail(err, store.ErrUnavailable, store.NotApplied, "credentials could not be fetched: %s", text)
 	case strings.Contains(text, "credential") || strings.Contains(text, "identity"):
