@@ -10,9 +10,20 @@ import (
 // Package storetest has a case for each.
 var knownAbilities = sync.OnceValue(func() []ability {
 	return []ability{
-		watcherAbility(), listerAbility(), unsyncedAbility(), ageAbility(), conditionalAbility(),
-		uncommittedAbility(), resolverAbility(), presenceAbility(), describerAbility(),
-		tagListerAbility(), wakerAbility(),
+		abilityOf("Watcher", func(s *intercepted, a Watcher) Watcher { return interceptedWatcher{s, a} }, OpWatch),
+		abilityOf("Lister", func(s *intercepted, a Lister) Lister { return interceptedLister{s, a} }, OpList),
+		abilityOf("UnsyncedPutter", func(s *intercepted, a UnsyncedPutter) UnsyncedPutter {
+			return interceptedUnsynced{s, putHandler(a.PutUnsynced)}
+		}, OpPutUnsynced),
+		abilityOf("AgeReader", func(s *intercepted, a AgeReader) AgeReader { return interceptedAgeReader{s, a} }, OpGetAge),
+		abilityOf("ConditionalGetter", func(s *intercepted, a ConditionalGetter) ConditionalGetter { return interceptedConditional{s, a} }, OpGetIfChanged),
+		abilityOf("UncommittedReader", func(s *intercepted, a UncommittedReader) UncommittedReader { return interceptedUncommitted{s, a} }, OpGetUncommitted, OpHighestToken),
+		abilityOf("Resolver", func(s *intercepted, a Resolver) Resolver { return interceptedResolver{s, a} }, OpResolve),
+		// Presence concerns processes, and Waker other names than keys: both are passed on as they are.
+		abilityOf("Presence", func(_ *intercepted, a Presence) Presence { return struct{ Presence }{a} }),
+		abilityOf("Describer", func(s *intercepted, a Describer) Describer { return interceptedDescriber{s.below, a} }),
+		abilityOf("TagLister", func(s *intercepted, a TagLister) TagLister { return interceptedTagLister{s, a} }, OpListTags),
+		abilityOf("Waker", func(_ *intercepted, a Waker) Waker { return struct{ Waker }{a} }),
 	}
 })
 

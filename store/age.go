@@ -17,10 +17,6 @@ type AgeReader interface {
 // OpGetAge is the operation of [AgeReader].
 const OpGetAge Kind = "get-age"
 
-func ageAbility() ability {
-	return abilityOf("AgeReader", func(s *intercepted, a AgeReader) AgeReader { return interceptedAgeReader{s, a} }, OpGetAge)
-}
-
 type interceptedAgeReader struct {
 	s *intercepted
 	a AgeReader

@@ -28,10 +28,6 @@ func GetIfChanged(ctx context.Context, s Store, key string, seen Version) (value
 // OpGetIfChanged is the operation of [ConditionalGetter].
 const OpGetIfChanged Kind = "get-if-changed"
 
-func conditionalAbility() ability {
-	return abilityOf("ConditionalGetter", func(s *intercepted, a ConditionalGetter) ConditionalGetter { return interceptedConditional{s, a} }, OpGetIfChanged)
-}
-
 type interceptedConditional struct {
 	s *intercepted
 	a ConditionalGetter

@@ -28,10 +28,6 @@ func List(ctx context.Context, s Store, prefix string) iter.Seq2[string, error] 
 // OpList is the operation of [Lister].
 const OpList Kind = "list"
 
-func listerAbility() ability {
-	return abilityOf("Lister", func(s *intercepted, a Lister) Lister { return interceptedLister{s, a} }, OpList)
-}
-
 type interceptedLister struct {
 	s *intercepted
 	a Lister

@@ -12,7 +12,7 @@ func TestMutants(t *testing.T) {
 			"			return ok\n		}\n	}\n	return false\n", "			return ok\n		}\n	}\n	return asTarget(s.inner, target)\n",
 			"TestAsPastADecorator"},
 		{"a decorator lacks an ability", "abilities.go",
-			"watcherAbility(), listerAbility(),", "watcherAbility(),",
+			`		abilityOf("Lister", func(s *intercepted, a Lister) Lister { return interceptedLister{s, a} }, OpList),`, "",
 			"TestInterceptPassesEverything"},
 		{"a prefix does not check keys", "prefix.go",
 			"		// a key outside the prefix.\n		if err := CheckKey(op.Key); err != nil {", "		// a key outside the prefix.\n		if err := error(nil); err != nil {",

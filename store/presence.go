@@ -46,9 +46,3 @@ type Presence interface {
 	// although nothing changed. When the context ends, it returns the context's error.
 	WaitLiveness(ctx context.Context, announcement string) error
 }
-
-// presenceAbility passes the inner store's presence on undecorated: it concerns processes,
-// not keys.
-func presenceAbility() ability {
-	return abilityOf("Presence", func(_ *intercepted, a Presence) Presence { return struct{ Presence }{a} })
-}

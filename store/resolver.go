@@ -12,10 +12,6 @@ type Resolver interface {
 // OpResolve is the operation of [Resolver].
 const OpResolve Kind = "resolve"
 
-func resolverAbility() ability {
-	return abilityOf("Resolver", func(s *intercepted, a Resolver) Resolver { return interceptedResolver{s, a} }, OpResolve)
-}
-
 type interceptedResolver struct {
 	s *intercepted
 	a Resolver

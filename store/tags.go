@@ -36,10 +36,6 @@ type TagLister interface {
 // OpListTags is the operation of [TagLister].
 const OpListTags Kind = "list-tags"
 
-func tagListerAbility() ability {
-	return abilityOf("TagLister", func(s *intercepted, a TagLister) TagLister { return interceptedTagLister{s, a} }, OpListTags)
-}
-
 type interceptedTagLister struct {
 	s *intercepted
 	a TagLister

@@ -70,11 +70,6 @@ func TraitsOf(s Store) Traits {
 	return t
 }
 
-// describerAbility passes the traits on, with what [Prefix] puts before each key.
-func describerAbility() ability {
-	return abilityOf("Describer", func(s *intercepted, a Describer) Describer { return interceptedDescriber{s.below, a} })
-}
-
 type interceptedDescriber struct {
 	below string
 	a     Describer

@@ -61,11 +61,6 @@ const (
 	OpHighestToken   Kind = "highest-token"
 )
 
-func uncommittedAbility() ability {
-	decorate := func(s *intercepted, a UncommittedReader) UncommittedReader { return interceptedUncommitted{s, a} }
-	return abilityOf("UncommittedReader", decorate, OpGetUncommitted, OpHighestToken)
-}
-
 type interceptedUncommitted struct {
 	s *intercepted
 	a UncommittedReader

@@ -22,12 +22,6 @@ func PutUnsynced(ctx context.Context, s Store, key string, prev Version, value [
 // OpPutUnsynced is the operation of [UnsyncedPutter].
 const OpPutUnsynced Kind = "put-unsynced"
 
-func unsyncedAbility() ability {
-	return abilityOf("UnsyncedPutter", func(s *intercepted, a UnsyncedPutter) UnsyncedPutter {
-		return interceptedUnsynced{s, putHandler(a.PutUnsynced)}
-	}, OpPutUnsynced)
-}
-
 type interceptedUnsynced struct {
 	s   *intercepted
 	put Handler

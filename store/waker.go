@@ -17,8 +17,3 @@ type Waker interface {
 	// Wake wakes the waiter that expects a Wake with this name, if there is one.
 	Wake(ctx context.Context, name string)
 }
-
-// wakerAbility passes the inner store's wake-ups on undecorated: their names are no keys.
-func wakerAbility() ability {
-	return abilityOf("Waker", func(_ *intercepted, a Waker) Waker { return struct{ Waker }{a} })
-}

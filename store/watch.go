@@ -39,10 +39,6 @@ func Wanted(ctx context.Context, value []byte) bool {
 // OpWatch is the operation of [Watcher].
 const OpWatch Kind = "watch"
 
-func watcherAbility() ability {
-	return abilityOf("Watcher", func(s *intercepted, a Watcher) Watcher { return interceptedWatcher{s, a} }, OpWatch)
-}
-
 type interceptedWatcher struct {
 	s *intercepted
 	a Watcher
