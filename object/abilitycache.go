@@ -2,6 +2,7 @@ package object
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"maps"
 	"slices"
@@ -72,6 +73,9 @@ func (c *AbilityCache) Require(ctx context.Context, a Ability, test func() (map[
 	if err, known := c.get(a); known {
 		return err
 	}
+	if err := store.CheckContext(ctx); err != nil {
+		return err
+	}
 	select {
 	case c.slot <- struct{}{}:
 		defer func() { <-c.slot }()
@@ -85,9 +89,13 @@ func (c *AbilityCache) Require(ctx context.Context, a Ability, test func() (map[
 	if err != nil {
 		return store.MarkNotApplied(err)
 	}
+	lacks, tested := found[a]
+	if !tested {
+		return store.MarkNotApplied(fmt.Errorf("the test of the server has no result for %s", a))
+	}
 	c.mu.Lock()
-	c.found[a] = found[a]
+	c.found[a] = lacks
 	c.mu.Unlock()
-	c.log.Info("tested the abilities of this server", "bucket", c.bucket, "ability", a, "lacks", found[a])
-	return found[a]
+	c.log.Info("tested the abilities of this server", "bucket", c.bucket, "ability", a, "lacks", lacks)
+	return lacks
 }

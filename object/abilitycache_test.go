@@ -27,7 +27,7 @@ func TestAbilityCache(t *testing.T) {
 				tests++
 				time.Sleep(time.Second)
 				running--
-				return map[object.Ability]error{object.DeleteIfMatch: lacks}, problem
+				return map[object.Ability]error{object.DeleteIfMatch: lacks, object.PutIfMatch: nil}, problem
 			})
 		}
 
@@ -52,8 +52,16 @@ func TestAbilityCache(t *testing.T) {
 			t.Errorf("a caller whose context ends during the test of another: got %v", err)
 		}
 		all.Wait()
+		<-ctx.Done()
+		if err := require(ctx, object.CopySource, nil); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("a caller whose context has ended: got %v", err)
+		}
 		if tests != 3 {
 			t.Errorf("%d tests; want one that fails, and one for each of two abilities", tests)
+		}
+
+		if err := require(t.Context(), object.CopySource, nil); store.OutcomeOf(err) != store.NotApplied {
+			t.Errorf("a test without a result: got %v", err)
 		}
 
 		more := c.With(object.CopyIfMatch)
