@@ -350,10 +350,13 @@ func (c *Call) unanswered(err error) error {
 			return c.Fail(err, store.ErrMisconfigured, store.Unknown, "the server does not speak HTTP: check the address of the endpoint")
 		}
 		return c.Fail(err, store.ErrUnavailable, store.Unknown, "no answer: %s", text)
-	case errors.Is(err, context.Canceled): // the time limit of the request: the context of the caller has not ended
-		return c.Fail(err, store.ErrUnavailable, store.NotApplied, "the request was not sent in time")
-	case errors.As(err, &temp) || errors.Is(err, context.DeadlineExceeded):
-		return c.Fail(err, store.ErrUnavailable, store.NotApplied, "credentials could not be fetched: %s", text)
+	case errors.As(err, &temp) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled):
+		// The time limit of the request is over: the context of the caller has not ended.
+		failed := "the request was not sent in time"
+		if strings.Contains(err.Error(), "get credentials") {
+			failed = "credentials could not be fetched"
+		}
+		return c.Fail(err, store.ErrUnavailable, store.NotApplied, "%s: %s", failed, text)
 	case strings.Contains(text, "credential") || strings.Contains(text, "identity"):
 		return c.Fail(err, store.ErrMisconfigured, store.NotApplied, "no AWS credentials: set AWS_PROFILE, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or give the machine a role (%s)", text)
 	}

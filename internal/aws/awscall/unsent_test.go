@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/holdfast-go/holdfast/internal/aws/awscall"
@@ -19,6 +20,16 @@ func TestCancelledBeforeItWasSent(t *testing.T) {
 	err := awscall.New(ctx, "s3://bucket").Classify(lost)
 	if !errors.Is(err, store.ErrUnavailable) || store.Permanent(err) || store.OutcomeOf(err) != store.NotApplied {
 		t.Errorf("got %v, permanent: %v", err, store.Permanent(err))
+	}
+	for raw, want := range map[error]string{
+		lost: "not sent in time",
+		fmt.Errorf("operation error S3: HeadObject, %w", context.DeadlineExceeded):                                                 "not sent in time",
+		fmt.Errorf("operation error S3: PutObject, get identity: get credentials: request canceled, %w", context.Canceled):         "credentials could not be fetched",
+		fmt.Errorf("operation error S3: PutObject, get identity: get credentials: request canceled, %w", context.DeadlineExceeded): "credentials could not be fetched",
+	} {
+		if err := awscall.New(ctx, "s3://bucket").Classify(raw); !strings.Contains(err.Error(), want) {
+			t.Errorf("%v became %v, want %q", raw, err, want)
+		}
 	}
 	cancel()
 	err = awscall.New(ctx, "s3://bucket").Classify(lost)
