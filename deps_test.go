@@ -64,7 +64,7 @@ internal/backoff:     -
 internal/localfs:     -
 internal/objectname:  -
 internal/safefile:    store
-internal/suitetest:   -
+internal/suitetest:   store
 
 # What drivers of stores outside the root module share. It is a module, so that the root stays small.
 internal/drivers/...: store internal/...

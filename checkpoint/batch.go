@@ -67,7 +67,9 @@ func (l *keyQueue) runBatch(ctx context.Context, batch []*call) {
 		fresh = true
 		if try == 1 {
 			base, err = l.afterConflict(ctx, before, current, cause)
-		} else if err = store.MarkNotApplied(backoff.Wait(ctx, try, minPause, maxPause)); err == nil {
+		} else if _ = backoff.Wait(ctx, try, minPause, maxPause); ctx.Err() != nil {
+			err = store.CheckContext(ctx)
+		} else {
 			base, err = l.reread(ctx)
 		}
 	}

@@ -116,7 +116,7 @@ func (k *RegisterStore) Close(ctx context.Context) error {
 	case <-ctx.Done():
 		k.cancel()
 		<-k.writersDone
-		return context.Cause(ctx)
+		return store.Cause(ctx)
 	}
 }
 

@@ -166,7 +166,8 @@ type ListOptions struct {
 	After string
 }
 
-// A Bucket contains objects. The package comment describes the contract. All options may be nil.
+// A Bucket contains objects. The package comment describes the contract. All options may be nil. If a context ends
+// during a call, the error contains its [store.Cause].
 type Bucket interface {
 	// Get opens an object. If there is no object, the error matches store.ErrNotFound.
 	Get(ctx context.Context, key string, opts *GetOptions) (*Reader, error)

@@ -249,7 +249,7 @@ type bounded struct {
 
 func (b *bounded) Read(p []byte) (int, error) {
 	if b.ctx.Err() != nil {
-		return 0, context.Cause(b.ctx)
+		return 0, store.Cause(b.ctx)
 	}
 	return b.r.Read(p)
 }

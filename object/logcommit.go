@@ -31,7 +31,7 @@ func (l *Log) Commit(ctx context.Context, after uint64, apply func(LogEntry) err
 			return e, err
 		}
 		if !sleep(ctx, l.c.o.pause, try) {
-			return LogEntry{}, store.MarkNotApplied(l.fail("commit", context.Cause(ctx)))
+			return LogEntry{}, store.MarkNotApplied(l.fail("commit", store.Cause(ctx)))
 		}
 		for e, err := range l.Read(ctx, after+1) {
 			if err == nil && apply != nil {

@@ -224,8 +224,8 @@ func (p *prober) put(key string, opts *PutOptions) (Version, error) {
 		if !errors.Is(err, ErrBusy) || try == 5 {
 			return info.Version, err
 		}
-		if err := backoff.Sleep(p.ctx, backoff.Pause(try, 20*time.Millisecond, maxPause)); err != nil {
-			return "", err
+		if backoff.Sleep(p.ctx, backoff.Pause(try, 20*time.Millisecond, maxPause)) != nil {
+			return "", store.Cause(p.ctx)
 		}
 	}
 }

@@ -210,7 +210,7 @@ func SweepUploads(ctx context.Context, b Bucket, prefix string, opts *SweepOptio
 			o.Report(u, err)
 		}
 		if ctx.Err() != nil {
-			return swept, context.Cause(ctx)
+			return swept, store.Cause(ctx)
 		}
 	}
 	return swept, first

@@ -91,15 +91,20 @@ func writeOutcome(err error) (o Outcome, ok bool) {
 // set-up, the rights or the data must change first. A loop that retries calls Permanent
 // before each retry.
 func Permanent(err error) bool {
-	for _, target := range []error{
-		ErrPermanent, ErrInvalid, ErrKey, ErrVersion, ErrTooLarge, ErrUnsafe, ErrMisconfigured, ErrDenied, ErrCorrupt, ErrClosed,
-		errors.ErrUnsupported,
-	} {
-		if errors.Is(err, target) {
-			return true
-		}
-	}
-	return false
+	return errors.Is(err, ErrPermanent) || matches(err, refusals)
+}
+
+// refusals are the errors of this package that no retry changes. ErrKey, ErrVersion and ErrTooLarge match ErrInvalid.
+var refusals = []error{ErrInvalid, ErrUnsafe, ErrMisconfigured, ErrDenied, ErrCorrupt, ErrClosed, errors.ErrUnsupported}
+
+func matches(err error, targets []error) bool {
+	return slices.ContainsFunc(targets, func(target error) bool { return errors.Is(err, target) })
+}
+
+// isAnswer reports whether err says what a store found, refused or wrote.
+func isAnswer(err error) bool {
+	_, outcome := writeOutcome(err)
+	return outcome || errors.Is(err, ErrNotFound) || matches(err, refusals)
 }
 
 // NewError returns an error to compare with errors.Is. This package and the packages that use it
@@ -267,11 +272,35 @@ func nameIn(err error) string {
 	return ""
 }
 
-// If the context has ended, CheckContext returns its cause, marked as proof that no request was
+// Cause returns the error of a call that the end of its context has interrupted: the cause of this end. If
+// the context has not ended, Cause returns nil.
+//
+// The cause can be the error of another call, for example in an errgroup. It must not look like the answer to
+// this call. So if the cause states the outcome of a write, or if it matches an error of this package other than
+// ErrUnavailable, or ErrUnsupported of package errors, then the returned error has only its text: it states no
+// outcome, has another type, and matches none of these. It matches the error of the context instead, such as
+// [context.Canceled].
+func Cause(ctx context.Context) error {
+	cause := context.Cause(ctx)
+	if cause == nil || !isAnswer(cause) {
+		return cause
+	}
+	return &endedError{cause, ctx.Err()}
+}
+
+// endedError hides that a cause looks like an answer of a store.
+type endedError struct{ cause, ended error }
+
+func (e *endedError) Error() string { return e.cause.Error() }
+func (e *endedError) Is(target error) bool {
+	return target == e.ended || !isAnswer(target) && errors.Is(e.cause, target)
+}
+
+// If the context has ended, CheckContext returns its [Cause], marked as proof that no request was
 // sent. Otherwise it returns nil. Stores call CheckContext before they send a request.
 func CheckContext(ctx context.Context) error {
 	if ctx.Err() != nil {
-		return MarkNotApplied(context.Cause(ctx))
+		return MarkNotApplied(Cause(ctx))
 	}
 	return nil
 }

@@ -112,6 +112,40 @@ func TestCheckContext(t *testing.T) {
 	}
 }
 
+// TestCause: an error of another call that ends a context does not look like an answer to this call.
+func TestCause(t *testing.T) {
+	lost := errors.New("the lease is lost")
+	for _, c := range []struct {
+		cause  error
+		answer error // that the error must not match
+	}{
+		{cause: lost}, {cause: fmt.Errorf("%w: %w", lost, store.ErrUnavailable)},
+		{lost, store.ErrConflict},
+		{fmt.Errorf("%w: %w", lost, store.ErrNotFound), store.ErrNotFound},
+		{fmt.Errorf("%w: %w", lost, &store.ConflictError{Key: "k"}), store.ErrConflict},
+		{errors.Join(lost, store.ErrTooLarge), store.ErrInvalid},
+		{errors.Join(lost, store.ErrCorrupt), store.ErrCorrupt},
+		{errors.Join(lost, errors.ErrUnsupported), errors.ErrUnsupported},
+		{errors.Join(lost, store.MarkNotApplied(context.Canceled)), nil},
+		{errors.Join(lost, &store.InDoubtError{Version: "1", Err: lost}), nil},
+	} {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		if err := store.Cause(ctx); err != nil {
+			t.Errorf("of a living context: %v", err)
+		}
+		cancel(c.cause)
+		err := store.Cause(ctx)
+		switch {
+		case err.Error() != c.cause.Error() || !errors.Is(err, lost):
+			t.Errorf("%v became %v", c.cause, err)
+		case c.answer != nil && errors.Is(err, c.answer) || errors.As(err, new(*store.ConflictError)) || errors.As(err, new(*store.InDoubtError)) || store.OutcomeOf(err) != store.Unknown:
+			t.Errorf("%v looks like an answer", err)
+		case err != c.cause && !errors.Is(err, context.Canceled):
+			t.Errorf("%v does not match the error of the context", err)
+		}
+	}
+}
+
 func TestStrings(t *testing.T) {
 	for got, want := range map[string]string{
 		store.Unknown.String(): "outcome unknown", store.Applied.String(): "applied", store.NotApplied.String(): "not applied",

@@ -14,6 +14,8 @@ func TestMutants(t *testing.T) {
 		{"a decorator lacks an ability", "abilities.go",
 			`		abilityOf("Lister", func(s *intercepted, a Lister) Lister { return interceptedLister{s, a} }, OpList),`, "",
 			"TestInterceptPassesEverything"},
+		{"a cause looks like an answer", "errors.go", "cause == nil || !isAnswer(cause)", "cause == nil || cause != nil", "TestCause"},
+		{"a cause with an outcome looks like an answer", "errors.go", "	return outcome || errors.Is", "	return outcome && false || errors.Is", "TestCause"},
 		{"a prefix does not check keys", "prefix.go",
 			"		// a key outside the prefix.\n		if err := CheckKey(op.Key); err != nil {", "		// a key outside the prefix.\n		if err := error(nil); err != nil {",
 			"TestPrefixChecksFirst"},

@@ -47,7 +47,7 @@
 //     not be an OpError.
 //   - Any number of goroutines may call all methods. A call returns soon after its context has
 //     ended: package lease relies on that. If the context ends during a write, the outcome is
-//     unknown unless the error says otherwise.
+//     unknown unless the error says otherwise. The error contains the [Cause] of the context.
 //   - The caller owns the slices that it passes, and may change them after the call has
 //     returned. The caller also owns the slices that a store returns.
 //

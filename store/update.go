@@ -56,8 +56,8 @@ func Update(ctx context.Context, s Store, key string, change func(value []byte) 
 			current = Entry{Key: key, Value: conflict.Value, Version: conflict.Version}
 			read = false
 		}
-		if err := backoff.Wait(ctx, try, time.Millisecond, 250*time.Millisecond); err != nil {
-			return Entry{}, MarkNotApplied(err)
+		if backoff.Wait(ctx, try, time.Millisecond, 250*time.Millisecond) != nil {
+			return Entry{}, CheckContext(ctx)
 		}
 	}
 }

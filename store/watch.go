@@ -69,7 +69,7 @@ func Watch(ctx context.Context, s Store, key string, poll time.Duration) iter.Se
 		for first := true; ; {
 			value, v, err := s.Get(ctx, key)
 			if ctx.Err() != nil {
-				yield(Entry{Key: key}, context.Cause(ctx))
+				yield(Entry{Key: key}, Cause(ctx))
 				return
 			}
 			switch {
@@ -120,5 +120,6 @@ func sleepAbout(ctx context.Context, d time.Duration) error {
 	if d <= 0 {
 		d = DefaultPollInterval
 	}
-	return backoff.Sleep(ctx, d/2+rand.N(d/2+1))
+	_ = backoff.Sleep(ctx, d/2+rand.N(d/2+1))
+	return Cause(ctx)
 }

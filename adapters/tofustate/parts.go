@@ -137,7 +137,8 @@ func digest(body []byte) string {
 
 // each calls f with the numbers from 0 to n-1, a few at the same time, and returns the first error.
 func each(ctx context.Context, n int, f func(ctx context.Context, i int) error) error {
-	ctx, cancel := context.WithCancelCause(ctx)
+	caller := ctx
+	ctx, cancel := context.WithCancelCause(caller)
 	defer cancel(nil)
 	var group sync.WaitGroup
 	room := make(chan struct{}, inParallel)
@@ -154,5 +155,5 @@ func each(ctx context.Context, n int, f func(ctx context.Context, i int) error) 
 		})
 	}
 	group.Wait()
-	return context.Cause(ctx)
+	return cmp.Or(store.Cause(caller), context.Cause(ctx))
 }

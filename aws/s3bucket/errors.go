@@ -67,7 +67,7 @@ func rightRegion(c *awscall.Call) string {
 func about(key string, ifMatch object.Version, a object.Ability, err error) error {
 	var unsupported *object.UnsupportedError
 	switch {
-	case store.InDoubt(err): // the cause of an ended context can be a conflict of something else
+	case store.InDoubt(err): // this call may have caused the conflict: an earlier try was lost
 		return err
 	case errors.Is(err, store.ErrConflict):
 		return &object.ConflictError{Key: key}

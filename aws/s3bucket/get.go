@@ -200,7 +200,7 @@ func (b *body) Read(p []byte) (int, error) {
 		err = slow
 	}
 	if err != nil && err != io.EOF {
-		if cause := context.Cause(b.stall.ctx); cause != nil {
+		if cause := store.Cause(b.stall.ctx); cause != nil {
 			err = cause
 		}
 		err = b.call.Fail(err, store.ErrUnavailable, store.Unknown, "cannot read the body of the answer: %s", b.call.Text(err))

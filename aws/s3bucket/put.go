@@ -226,7 +226,7 @@ func (b *Bucket) Delete(ctx context.Context, key string, opts *object.DeleteOpti
 	}
 	if o.IfMatch == "" {
 		err = b.repeat(ctx, func() error { return b.deleteOnce(ctx, key, o) })
-		if errors.Is(err, store.ErrNotFound) && !endedInDoubt(ctx, err) {
+		if errors.Is(err, store.ErrNotFound) {
 			err = nil
 		}
 		return b.opError("delete", key, err)
@@ -238,15 +238,11 @@ func (b *Bucket) Delete(ctx context.Context, key string, opts *object.DeleteOpti
 	if err = b.require(ctx, ability); err == nil {
 		err = b.deleteOnce(ctx, key, o)
 	}
-	if o.OrAbsent && errors.Is(err, store.ErrNotFound) && !endedInDoubt(ctx, err) {
+	if o.OrAbsent && errors.Is(err, store.ErrNotFound) {
 		err = nil
 	}
 	return b.opError("delete", key, about(key, o.IfMatch, ability, err))
 }
-
-// endedInDoubt reports whether the context of a write ended before its answer. The cause of that end can be that
-// something else was not found.
-func endedInDoubt(ctx context.Context, err error) bool { return ctx.Err() != nil && store.InDoubt(err) }
 
 func (b *Bucket) deleteOnce(ctx context.Context, key string, o object.DeleteOptions) error {
 	_, c, err := request(ctx, b, b.o.Timeout, b.client.DeleteObject, &s3.DeleteObjectInput{

@@ -199,7 +199,7 @@ func (b *Bucket) unanswered(ctx context.Context, err error) error {
 	}
 	switch {
 	case ctx.Err() != nil:
-		return b.fail(context.Cause(ctx), store.Unknown, "%v before the server answered", context.Cause(ctx))
+		return b.fail(store.Cause(ctx), store.Unknown, "%v before the server answered", store.Cause(ctx))
 	case errors.As(err, &record) || strings.Contains(text, "HTTP response to HTTPS client"):
 		return b.fail(store.ErrMisconfigured, store.NotApplied, "the endpoint does not use TLS; it may need http:// in place of https://")
 	case errors.As(err, &verified) || errors.As(err, &unknown):
@@ -223,7 +223,7 @@ func (b *Bucket) unanswered(ctx context.Context, err error) error {
 // about puts the key into an error of a write whose condition did not hold.
 func about(key string, c condition, err error) error {
 	switch {
-	case store.InDoubt(err): // the cause of an ended context can be a conflict of something else
+	case store.InDoubt(err): // this call may have caused the conflict: an earlier try was lost
 		return err
 	case errors.Is(err, store.ErrConflict), errors.Is(err, errBlocks) && store.OutcomeOf(err) == store.NotApplied && c.any():
 		return &object.ConflictError{Key: key}

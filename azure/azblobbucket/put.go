@@ -263,8 +263,7 @@ func (b *Bucket) Delete(ctx context.Context, key string, opts *object.DeleteOpti
 			err = nil
 		}
 	}
-	ended := ctx.Err() != nil && store.InDoubt(err) // its cause can be that something else was not found
-	if errors.Is(err, store.ErrNotFound) && (!c.any() || o.OrAbsent) && !ended {
+	if errors.Is(err, store.ErrNotFound) && (!c.any() || o.OrAbsent) {
 		err = nil
 	}
 	return b.opError("delete", key, about(key, c, err))

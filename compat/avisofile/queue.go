@@ -136,7 +136,7 @@ func (s *Store) Close(ctx context.Context) error {
 		s.mu.Lock()
 		s.killed = true
 		s.mu.Unlock()
-		return context.Cause(ctx)
+		return store.Cause(ctx)
 	}
 }
 

@@ -106,7 +106,7 @@ func restore(ctx context.Context, path string, opts *RestoreOptions) (RestoreRes
 	}
 	if h == nil {
 		giveBack(l.leave())
-		return RestoreResult{}, store.MarkNotApplied(context.Cause(ctx))
+		return RestoreResult{}, store.MarkNotApplied(store.Cause(ctx))
 	}
 	defer h.release()
 	plan, err := planRestore(h.path)

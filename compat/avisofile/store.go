@@ -301,7 +301,7 @@ func (s *Store) readState(ctx context.Context, cached bool) (*view, error) {
 	for {
 		v, p, err := s.fresh(ctx.Done())
 		if errors.Is(err, errGivenUp) {
-			err = store.MarkNotApplied(context.Cause(ctx))
+			err = store.MarkNotApplied(store.Cause(ctx))
 		}
 		if err != nil {
 			return nil, store.MarkNotApplied(denied(err))
@@ -365,7 +365,7 @@ func (s *Store) Watch(ctx context.Context, key string) iter.Seq2[checkpoint.Chec
 			c, err := s.get(ctx, d, false)
 			switch {
 			case ctx.Err() != nil:
-				yield(checkpoint.Checkpoint{Key: d.String()}, wrap(op, key, context.Cause(ctx)))
+				yield(checkpoint.Checkpoint{Key: d.String()}, wrap(op, key, store.Cause(ctx)))
 				return
 			case err != nil:
 				if !yield(checkpoint.Checkpoint{Key: d.String()}, wrap(op, key, err)) || errors.Is(err, checkpoint.ErrClosed) {

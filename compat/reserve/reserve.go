@@ -189,8 +189,8 @@ func (a *attempt) acquire(ctx context.Context) (*hold, error) {
 	renewed := 0
 	for turn := 1; ; turn++ {
 		if turn > 2 { // rows change while this attempt reads them
-			if err := backoff.Sleep(ctx, rand.N(TestInterval)); err != nil {
-				return nil, store.MarkNotApplied(fmt.Errorf("reserving %q: %w", a.key, err))
+			if backoff.Sleep(ctx, rand.N(TestInterval)) != nil {
+				return nil, store.MarkNotApplied(fmt.Errorf("reserving %q: %w", a.key, store.Cause(ctx)))
 			}
 		}
 		held, err := a.put(ctx, over)

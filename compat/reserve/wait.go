@@ -95,8 +95,8 @@ func (a *attempt) wait(ctx context.Context) (over *Row, err error) {
 		if pause-late > left {
 			pause = left + late + 1
 		}
-		if err := backoff.Sleep(ctx, pause); err != nil {
-			return nil, &WaitError{seen.Row, max(wait-time.Since(seen.since), 0), err}
+		if backoff.Sleep(ctx, pause) != nil {
+			return nil, &WaitError{seen.Row, max(wait-time.Since(seen.since), 0), store.Cause(ctx)}
 		}
 	}
 }

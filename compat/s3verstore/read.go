@@ -42,8 +42,8 @@ func (s *Store) settled(ctx context.Context, r *register) (*orderedEntry, error)
 	}
 	if tip := v.tip(); tip != v.certain() {
 		// After the wait, the entries up to the position of this tip are final.
-		if err := backoff.Sleep(ctx, time.Until(tip.first.Add(s.o.SettleDelay))); err != nil {
-			return nil, err
+		if backoff.Sleep(ctx, time.Until(tip.first.Add(s.o.SettleDelay))) != nil {
+			return nil, store.Cause(ctx)
 		}
 		if v, err = s.readVersions(ctx, r, forRead); err != nil {
 			return nil, err

@@ -85,8 +85,8 @@ func (s *Store) write(ctx context.Context, key string, prev store.Version, e *en
 	if err := s.send(ctx, r, e); err != nil {
 		return "", err
 	}
-	if err := backoff.Sleep(ctx, s.o.SettleDelay); err != nil {
-		return "", store.MarkUnknown(fmt.Errorf("the context ended during the wait after the PUT (settle_delay), before this client knew whether the write was applied: %w", err))
+	if backoff.Sleep(ctx, s.o.SettleDelay) != nil {
+		return "", store.MarkUnknown(fmt.Errorf("the context ended during the wait after the PUT (settle_delay), before this client knew whether the write was applied: %w", store.Cause(ctx)))
 	}
 	if err := s.resolveWrite(ctx, r, e, prev, confirm); err != nil {
 		return "", err

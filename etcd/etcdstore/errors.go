@@ -34,8 +34,7 @@ func send[T any](ctx context.Context, d *driver, request func(context.Context) (
 	case err == nil:
 		return answer, nil
 	case ctx.Err() != nil:
-		// The caller chose the cause. It can match an error that says "not applied".
-		return answer, store.MarkUnknown(fmt.Errorf("%w: %w", store.ErrUnavailable, context.Cause(ctx)))
+		return answer, fmt.Errorf("%w: %w", store.ErrUnavailable, store.Cause(ctx))
 	case within.Err() != nil:
 		return answer, fmt.Errorf("%w: no answer within %v", store.ErrUnavailable, limit.Round(time.Millisecond))
 	}

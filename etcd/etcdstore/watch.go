@@ -24,7 +24,7 @@ func (s *Store) Watch(ctx context.Context, key string, seen store.Version) error
 	for {
 		answers, revision, err := s.d.get(ctx, key)
 		if ctx.Err() != nil {
-			return context.Cause(ctx)
+			return store.Cause(ctx)
 		}
 		if err != nil {
 			return err
@@ -53,12 +53,12 @@ func (d *driver) await(ctx context.Context, key string, from int64) (changed boo
 	for {
 		select {
 		case <-within.Done():
-			return false, context.Cause(ctx) // nil if only the time of this wait is over
+			return false, store.Cause(ctx) // nil if only the time of this wait is over
 		case resp, open := <-events:
 			err := resp.Err()
 			switch {
 			case within.Err() != nil:
-				return false, context.Cause(ctx)
+				return false, store.Cause(ctx)
 			case !open:
 				return false, fmt.Errorf("%w: the watch has ended", store.ErrUnavailable)
 			case errors.Is(err, rpctypes.ErrCompacted), err == nil && len(resp.Events) > 0:

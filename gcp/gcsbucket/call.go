@@ -103,7 +103,7 @@ type whole struct {
 
 func (w whole) Read(p []byte) (int, error) {
 	n, err := w.ReadCloser.Read(p)
-	if ended := context.Cause(w.ctx); ended != nil {
+	if ended := store.Cause(w.ctx); ended != nil {
 		return 0, ended
 	}
 	return n, err
@@ -270,7 +270,7 @@ func (r refusal) noBucket() bool {
 
 // ended is the error of a call whose caller's context has ended.
 func (c *call) ended() error {
-	cause := context.Cause(c.ctx)
+	cause := store.Cause(c.ctx)
 	if !c.sent.Load() {
 		return store.MarkNotApplied(cause)
 	}

@@ -47,7 +47,7 @@ func checkCall(ctx context.Context, err error, key string, versions ...object.Ve
 // which the condition names is not there.
 func about(key string, ifMatch object.Version, err error) error {
 	switch {
-	case store.InDoubt(err): // the cause of an ended context can be a conflict of something else
+	case store.InDoubt(err): // this call may have caused the conflict: an earlier try was lost
 		return err
 	case errors.Is(err, store.ErrConflict):
 		return &object.ConflictError{Key: key}

@@ -182,8 +182,7 @@ func (b *Bucket) Delete(ctx context.Context, key string, opts *object.DeleteOpti
 	} else if err == nil {
 		err = b.repeat(ctx, func() error { return b.deleteOnce(ctx, key, nil) })
 	}
-	ended := ctx.Err() != nil && store.InDoubt(err) // its cause can be that something else was not found
-	if errors.Is(err, store.ErrNotFound) && (cond == nil || o.OrAbsent) && !ended {
+	if errors.Is(err, store.ErrNotFound) && (cond == nil || o.OrAbsent) {
 		err = nil
 	}
 	return b.opError(store.OpDelete, key, about(key, o.IfMatch, err))

@@ -103,7 +103,7 @@ func Do[T any](ctx context.Context, c *Calls, key string, f func() (T, error)) (
 		c.left = map[string]int{}
 	}
 	c.left[key]++
-	return zero, store.MarkUnknown(fmt.Errorf("the call did not return when its context ended, and was abandoned: %w", context.Cause(ctx)))
+	return zero, store.MarkUnknown(fmt.Errorf("the call did not return when its context ended, and was abandoned: %w", store.Cause(ctx)))
 }
 
 // growStack makes room on the stack of a new goroutine for a call of a store. Otherwise the stack grows two

@@ -99,7 +99,7 @@ func (q *Queue[C]) Wait(ctx context.Context, c C) (answered bool, err error) {
 		t.OnAbandon()
 	}
 	if t.Sent {
-		return false, store.MarkUnknown(context.Cause(ctx))
+		return false, store.MarkUnknown(store.Cause(ctx))
 	}
-	return false, store.MarkNotApplied(context.Cause(ctx))
+	return false, store.MarkNotApplied(store.Cause(ctx))
 }

@@ -7,6 +7,8 @@ import (
 	"errors"
 	"sync"
 	"sync/atomic"
+
+	"github.com/holdfast-go/holdfast/store"
 )
 
 // Pool runs jobs. Only one goroutine may call its methods; the jobs run in other goroutines.
@@ -42,7 +44,7 @@ func (c *Pool) WaitRoom(size int64) bool {
 		c.changed.Wait()
 	}
 	if c.err == nil && c.ctx.Err() != nil {
-		c.err = context.Cause(c.ctx)
+		c.err = store.Cause(c.ctx)
 	}
 	return c.err == nil
 }

@@ -253,7 +253,7 @@ func newSums(ctx context.Context, r io.Reader, withMD5 bool) *sums {
 
 func (s *sums) Read(p []byte) (int, error) {
 	if s.ctx.Err() != nil {
-		return 0, context.Cause(s.ctx)
+		return 0, store.Cause(s.ctx)
 	}
 	n, err := s.r.Read(p)
 	switch {

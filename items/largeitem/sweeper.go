@@ -238,7 +238,7 @@ func (w *sweeper) readTable(ctx context.Context, refs *fingerprintSet) error {
 		if w.swept.Items%sweepPage == 0 {
 			w.report()
 			if ctx.Err() != nil {
-				return context.Cause(ctx)
+				return store.Cause(ctx)
 			}
 		}
 	}

@@ -243,7 +243,7 @@ func (v *verifier) one(ctx context.Context, h held) error {
 		size, problem := v.check(ctx, h)
 		switch {
 		case ctx.Err() != nil:
-			return context.Cause(ctx)
+			return store.Cause(ctx)
 		case problem == nil:
 			v.count(func(f *VerifyStats) {
 				f.References++

@@ -63,7 +63,7 @@ func (p *pace) wait(ctx context.Context) error {
 		}
 		p.next = at.Add(p.every)
 	}
-	return context.Cause(ctx)
+	return store.Cause(ctx)
 }
 
 // requestTries is how often a request is made while its store is unavailable.

@@ -301,7 +301,8 @@ func (w *write) run(ctx context.Context) (*Result, error) {
 
 // sleep waits a random time before another try.
 func (s *Store) sleep(ctx context.Context, tries int) error {
-	return backoff.Wait(ctx, tries+1, s.pause, maxPause)
+	_ = backoff.Wait(ctx, tries+1, s.pause, maxPause)
+	return store.Cause(ctx)
 }
 
 // first returns the item before the first try.

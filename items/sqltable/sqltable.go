@@ -354,8 +354,8 @@ func (t *Table) swap(ctx context.Context, l *layout, w rewrite.Write) (old, next
 		case err != nil || written:
 			return r.item, next, err
 		}
-		if err := backoff.Wait(ctx, try, time.Millisecond, maxPause); err != nil {
-			return nil, nil, store.MarkNotApplied(err)
+		if backoff.Wait(ctx, try, time.Millisecond, maxPause) != nil {
+			return nil, nil, store.CheckContext(ctx)
 		}
 	}
 }

@@ -285,8 +285,8 @@ func (t *Table) swap(ctx context.Context, schema largeitem.Schema, w rewrite.Wri
 		if err != nil || !faster {
 			return old, next, err
 		}
-		if err := backoff.Wait(ctx, try, time.Millisecond, maxPause); err != nil {
-			return nil, nil, store.MarkNotApplied(err)
+		if backoff.Wait(ctx, try, time.Millisecond, maxPause) != nil {
+			return nil, nil, store.CheckContext(ctx)
 		}
 	}
 }

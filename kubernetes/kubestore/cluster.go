@@ -135,7 +135,7 @@ func (c *Cluster) token(ctx context.Context) (string, error) {
 	case err == nil:
 		return token, nil
 	case ctx.Err() != nil:
-		return "", store.MarkNotApplied(fmt.Errorf("%w: %w", store.ErrUnavailable, context.Cause(ctx)))
+		return "", store.MarkNotApplied(fmt.Errorf("%w: %w", store.ErrUnavailable, store.Cause(ctx)))
 	}
 	return "", store.MarkNotApplied(fmt.Errorf("%w: the token for Kubernetes: %w", store.ErrCredentials, err))
 }

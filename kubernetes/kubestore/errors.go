@@ -81,8 +81,7 @@ func (d *driver) sendOnce(ctx context.Context, token, method, path string, query
 	case err == nil:
 		return nil
 	case ctx.Err() != nil:
-		// The caller chose the cause. It can match an error that says "not applied".
-		return store.MarkUnknown(fmt.Errorf("%w: %w", store.ErrUnavailable, context.Cause(ctx)))
+		return fmt.Errorf("%w: %w", store.ErrUnavailable, store.Cause(ctx))
 	case within.Err() != nil:
 		if reused.Load() {
 			d.cluster.reconnect(client)

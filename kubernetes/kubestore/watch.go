@@ -35,7 +35,7 @@ func (s *Store) Watch(ctx context.Context, key string, seen store.Version) error
 		}
 		err := s.d.send(ctx, http.MethodGet, s.d.leases, one, nil, &found, maxAnswer)
 		if ctx.Err() != nil {
-			return context.Cause(ctx)
+			return store.Cause(ctx)
 		}
 		if err != nil {
 			return err
@@ -90,7 +90,7 @@ func (d *driver) await(ctx context.Context, query url.Values) (changed bool, err
 	var refusal *statusError
 	switch {
 	case ctx.Err() != nil:
-		return false, context.Cause(ctx)
+		return false, store.Cause(ctx)
 	case errors.As(err, &refusal) && refusal.code == http.StatusUnauthorized:
 		d.cluster.drop(token)
 	case err == nil:

@@ -103,7 +103,7 @@ func (h *Handle) Acquire(ctx context.Context) (*Guard, error) {
 		defer func() { <-h.poll }()
 		return h.wait(ctx)
 	case <-ctx.Done():
-		return nil, store.MarkNotApplied(fmt.Errorf("lock %q: %w", h.key, context.Cause(ctx)))
+		return nil, store.MarkNotApplied(fmt.Errorf("lock %q: %w", h.key, store.Cause(ctx)))
 	}
 }
 
@@ -125,7 +125,7 @@ func (h *Handle) wait(ctx context.Context) (*Guard, error) {
 			continue
 		}
 		if again {
-			err = fmt.Errorf("%w; the last attempt: %w", context.Cause(ctx), err)
+			err = fmt.Errorf("%w; the last attempt: %w", store.Cause(ctx), err)
 		}
 		if inDoubt {
 			return nil, h.giveUp(ctx, err)
@@ -140,14 +140,14 @@ func (h *Handle) attempt(ctx context.Context, only bool) (*Guard, error) {
 	fail := func(err error) (*Guard, error) {
 		return nil, store.MarkNotApplied(fmt.Errorf("lock %q: %w", h.key, err))
 	}
-	if err := context.Cause(ctx); err != nil {
+	if err := store.Cause(ctx); err != nil {
 		return fail(err)
 	}
 	select {
 	case h.turn <- struct{}{}:
 		defer func() { <-h.turn }()
 	case <-ctx.Done():
-		return fail(context.Cause(ctx))
+		return fail(store.Cause(ctx))
 	}
 	if guard := h.join(ctx); guard != nil {
 		return guard, nil

@@ -118,11 +118,10 @@ func bounded[T any](ctx context.Context, d *driver, subject string, f func(conte
 	case err == nil:
 		d.calls.answered.Store(true)
 		return answer, nil
-	case ctx.Err() != nil:
-		// The caller chose the cause. It can match an error that says "not applied".
-		return answer, store.MarkUnknown(fmt.Errorf("%w: %w", store.ErrUnavailable, context.Cause(ctx)))
-	case open.Err() != nil:
+	case open.Err() != nil && ctx.Err() == nil:
 		return answer, context.Cause(open)
+	case ctx.Err() != nil:
+		return answer, fmt.Errorf("%w: %w", store.ErrUnavailable, store.Cause(ctx))
 	case within.Err() != nil:
 		return answer, fmt.Errorf("%w: no answer within %v", store.ErrUnavailable, limit.Round(time.Millisecond))
 	}

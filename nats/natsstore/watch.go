@@ -44,7 +44,7 @@ func (s *Store) Watch(ctx context.Context, key string, seen store.Version) error
 		// The server handles the subscription before the read, because both use one connection.
 		current, err := s.d.Read(ctx, key, "")
 		if ctx.Err() != nil {
-			return context.Cause(ctx)
+			return store.Cause(ctx)
 		}
 		version := current.Version()
 		switch {
@@ -58,8 +58,8 @@ func (s *Store) Watch(ctx context.Context, key string, seen store.Version) error
 		if version != seen {
 			return nil
 		}
-		if err := backoff.SleepOrWake(ctx, pause, changed); err != nil {
-			return err
+		if backoff.SleepOrWake(ctx, pause, changed) != nil {
+			return store.Cause(ctx)
 		}
 	}
 }

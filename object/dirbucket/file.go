@@ -287,7 +287,7 @@ func (b *files) OlderThan(ctx context.Context, age time.Duration) iter.Seq2[stri
 				old, err = b.oldIn(dir, age)
 			}
 			if ctx.Err() != nil {
-				err = context.Cause(ctx)
+				err = store.Cause(ctx)
 			}
 			if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, safefile.ErrTooMany) {
 				yield("", err)

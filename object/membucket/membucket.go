@@ -195,7 +195,7 @@ func (b *Bucket) List(ctx context.Context, prefix string, opts *object.ListOptio
 	return func(yield func(object.Info, error) bool) {
 		for _, info := range b.matching(prefix, after) {
 			if ctx.Err() != nil {
-				yield(object.Info{}, opError("list", prefix, context.Cause(ctx)))
+				yield(object.Info{}, opError("list", prefix, store.Cause(ctx)))
 				return
 			}
 			if !yield(info, nil) {

@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
 
+	"github.com/holdfast-go/holdfast/internal/suitetest"
 	"github.com/holdfast-go/holdfast/object"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -123,6 +125,7 @@ func callCases() []testCase {
 			}
 			e.expect("a", v, "one")
 		}},
+		{"CausesAreNoAnswers", "The cause of a context can be the error of another call. If it ends a call, the error of the call does not look like an answer: it does not match ErrNotFound, ErrConflict or any other error that says what the store found or refused. A delete without an error has deleted.", caseCauses},
 		{"MetadataOwned", "The caller may change the maps that it passed or got.", func(e *env) {
 			meta := map[string]string{"k": "v"}
 			e.put("a", "one", &object.PutOptions{Metadata: meta})
@@ -133,6 +136,73 @@ func callCases() []testCase {
 				e.errorf("got %q", info.Metadata)
 			}
 		}},
+	}
+}
+
+// caseCauses interrupts calls that would succeed.
+func caseCauses(e *env) {
+	calls := map[string]func(ctx context.Context, key string, v object.Version) error{
+		"put": func(ctx context.Context, key string, _ object.Version) error {
+			_, err := e.b.Put(ctx, key, strings.NewReader("two"), nil)
+			return err
+		},
+		"large put": func(ctx context.Context, key string, _ object.Version) error {
+			_, err := e.b.Put(ctx, key, strings.NewReader(e.large()), nil)
+			return err
+		},
+		"delete": func(ctx context.Context, key string, _ object.Version) error { return e.b.Delete(ctx, key, nil) },
+		"get": func(ctx context.Context, key string, _ object.Version) error {
+			r, err := e.b.Get(ctx, key, nil)
+			if err == nil {
+				_, err = io.Copy(io.Discard, r)
+				r.Close()
+			}
+			return err
+		},
+		"stat": func(ctx context.Context, key string, _ object.Version) error {
+			_, err := e.b.Stat(ctx, key)
+			return err
+		},
+	}
+	conditional := func(a object.Ability, what string, call func(ctx context.Context, key string, v object.Version) error) {
+		if _, lacks := e.Unsupported[a]; !lacks {
+			calls[what] = call
+		}
+	}
+	conditional(object.PutIfAbsent, "create", func(ctx context.Context, key string, _ object.Version) error {
+		_, err := e.b.Put(ctx, key+"-new", strings.NewReader("two"), &object.PutOptions{IfAbsent: true})
+		return err
+	})
+	conditional(object.PutIfMatch, "put with a version", func(ctx context.Context, key string, v object.Version) error {
+		_, err := e.b.Put(ctx, key, strings.NewReader("two"), &object.PutOptions{IfMatch: v})
+		return err
+	})
+	conditional(object.DeleteIfMatch, "delete of a version", func(ctx context.Context, key string, v object.Version) error {
+		return e.b.Delete(ctx, key, &object.DeleteOptions{IfMatch: v})
+	})
+	conditional(object.DeleteOrAbsent, "delete of a version or of nothing", func(ctx context.Context, key string, v object.Version) error {
+		return e.b.Delete(ctx, key, &object.DeleteOptions{IfMatch: v, OrAbsent: true})
+	})
+	start := time.Now()
+	e.put("measured", "x", nil)
+	usual := time.Since(start)
+	for moment := range min(4*e.Rounds, suitetest.Moments) {
+		for what, call := range calls {
+			key := fmt.Sprint(what, moment)
+			v := e.put(key, "one", nil)
+			deleted := false
+			err := suitetest.Interrupt(e.ctx, moment, usual, func(ctx context.Context) error {
+				err := call(ctx, key, v)
+				deleted = err == nil && strings.HasPrefix(what, "delete")
+				return err
+			})
+			if err != nil {
+				e.errorf("%s: %v", what, err)
+			}
+			if deleted {
+				e.expectAbsent(key)
+			}
+		}
 	}
 }
 

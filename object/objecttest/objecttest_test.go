@@ -22,9 +22,13 @@ type broken struct {
 	put    func(*object.PutOptions)
 	delete func(*object.DeleteOptions)
 	copy   func(*object.CopyOptions)
+	cause  bool // a put returns the cause of its context as it is
 }
 
 func (b broken) Put(ctx context.Context, key string, body io.Reader, opts *object.PutOptions) (object.Info, error) {
+	if b.cause && ctx.Err() != nil {
+		return object.Info{}, context.Cause(ctx)
+	}
 	if opts != nil && b.put != nil {
 		changed := *opts
 		b.put(&changed)
@@ -62,6 +66,7 @@ func TestFindsBroken(t *testing.T) {
 		{"ignores if-match", broken{put: func(o *object.PutOptions) { o.IfMatch = "" }}, []string{"IfMatchOld", "IfMatchAbsent", "RaceSwap", "LargeIfMatch"}},
 		{"ignores the condition of deletes", broken{delete: func(o *object.DeleteOptions) { o.IfMatch = "" }}, []string{"DeleteIfMatch", "RaceDelete"}},
 		{"ignores the conditions of copies", broken{copy: func(o *object.CopyOptions) { *o = object.CopyOptions{} }}, []string{"CopyIfAbsent", "CopyIfMatch", "CopySourceIfMatch", "CopyMetadata"}},
+		{"returns the cause of the context", broken{cause: true}, []string{"CausesAreNoAnswers"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			open := func(*testing.T) object.Bucket {

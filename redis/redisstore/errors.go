@@ -76,8 +76,7 @@ func send[T any](ctx context.Context, d *driver, key string, request func(contex
 	case isReply(err):
 		return answer, d.explain(err)
 	case ctx.Err() != nil:
-		// The caller chose the cause. It can match an error that says "not applied".
-		return answer, store.MarkUnknown(fmt.Errorf("%w: %w", store.ErrUnavailable, context.Cause(ctx)))
+		return answer, fmt.Errorf("%w: %w", store.ErrUnavailable, store.Cause(ctx))
 	case within.Err() != nil:
 		return answer, fmt.Errorf("%w: %s", store.ErrUnavailable, d.silent(limit))
 	}

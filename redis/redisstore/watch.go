@@ -50,5 +50,5 @@ func (d *driver) listen(ctx context.Context, ready func(), notify func(key strin
 			notify(m.Payload)
 		}
 	}
-	return context.Cause(ctx)
+	return store.Cause(ctx)
 }

@@ -132,7 +132,7 @@ func (w *writing) resolve(ctx context.Context, cause error, try int) (Stored, er
 		return Stored{}, w.failed(cause)
 	}
 	if (!conflict || w.wrongRefusals > 0) && backoff.Wait(ctx, try, w.s.o.Pause, maxPause) != nil {
-		return Stored{}, w.failed(fmt.Errorf("%w; %w", cause, context.Cause(ctx)))
+		return Stored{}, w.failed(fmt.Errorf("%w; %w", cause, store.Cause(ctx)))
 	}
 	if again {
 		return Stored{}, errSendAgain

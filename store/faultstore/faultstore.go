@@ -157,8 +157,8 @@ func (s *Store) call(ctx context.Context, op *store.Op, next store.Handler) erro
 	for _, l := range p.due {
 		s.finish(context.WithoutCancel(ctx), l)
 	}
-	if err := backoff.Sleep(ctx, p.before); err != nil {
-		return s.unknown(op, err, new(lostWrite))
+	if backoff.Sleep(ctx, p.before) != nil {
+		return s.unknown(op, store.Cause(ctx), new(lostWrite))
 	}
 	fault := fmt.Errorf("%w: %w (%s)", store.ErrUnavailable, ErrInjected, p.fault)
 	switch p.fault.Action {
@@ -176,8 +176,8 @@ func (s *Store) call(ctx context.Context, op *store.Op, next store.Handler) erro
 	answer := *op
 	err := next(ctx, &answer)
 	if p.after > 0 {
-		if late := backoff.Sleep(ctx, p.after); late != nil {
-			return s.unknown(op, late, lostWriteOf(&answer, err))
+		if backoff.Sleep(ctx, p.after) != nil {
+			return s.unknown(op, store.Cause(ctx), lostWriteOf(&answer, err))
 		}
 	}
 	if p.fault.Action == Lose {
@@ -372,7 +372,7 @@ func (s *Store) Drain(ctx context.Context) error {
 			return s.resolve(ctx)
 		}
 		if ctx.Err() != nil {
-			return context.Cause(ctx)
+			return store.Cause(ctx)
 		}
 		if s.claim(l) {
 			l.stop()
@@ -390,7 +390,7 @@ func (s *Store) resolve(ctx context.Context) error {
 		select {
 		case <-l.done:
 		case <-ctx.Done():
-			return context.Cause(ctx)
+			return store.Cause(ctx)
 		}
 	}
 	return nil

@@ -91,7 +91,7 @@ func (s *Store) translate(ctx context.Context, writes []store.Version) (below ma
 			case <-f.late.done:
 				f = s.lostWrite(v)
 			case <-ctx.Done():
-				return nil, "", nil, context.Cause(ctx)
+				return nil, "", nil, store.Cause(ctx)
 			}
 		case f.late != nil:
 			late = append(late, f.late)

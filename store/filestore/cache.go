@@ -94,7 +94,7 @@ func (s slot) lock(ctx context.Context) error {
 	case s <- struct{}{}:
 		return nil
 	case <-ctx.Done():
-		return store.MarkNotApplied(context.Cause(ctx))
+		return store.MarkNotApplied(store.Cause(ctx))
 	}
 }
 

@@ -88,7 +88,8 @@ func (s *Store) findNewest(ctx context.Context, l *log) error {
 
 // pause waits for a while.
 func pause(ctx context.Context, d time.Duration) error {
-	return store.MarkNotApplied(backoff.Sleep(ctx, d))
+	_ = backoff.Sleep(ctx, d)
+	return store.CheckContext(ctx)
 }
 
 // openNewest opens the newest segment of a log, if it is certainly the end of the log. It

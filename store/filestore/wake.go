@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 
 	"github.com/holdfast-go/holdfast/internal/safefile"
+	"github.com/holdfast-go/holdfast/store"
 )
 
 // wakeDir has an empty file for each name under which a process expects wake-ups. To wake it, another
@@ -66,7 +67,7 @@ func (s *Store) expectWake(ctx context.Context, path string, wake func()) (end f
 	}
 	if ctx.Err() != nil { // this call was abandoned
 		stop()
-		return nil, context.Cause(ctx)
+		return nil, store.Cause(ctx)
 	}
 	return stop, nil
 }

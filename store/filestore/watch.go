@@ -2,7 +2,6 @@ package filestore
 
 import (
 	"context"
-	"errors"
 	"math/rand/v2"
 	"sync"
 	"time"
@@ -133,9 +132,6 @@ func (s *Store) wait(ctx context.Context, busy bool, watch func() (waiter, bool)
 			last.end()
 		}
 		if ok, err := done(woken); ok || err != nil {
-			if ctx.Err() != nil && errors.Is(err, context.Cause(ctx)) {
-				return context.Cause(ctx)
-			}
 			return err
 		} else if busy {
 			continue
@@ -152,7 +148,7 @@ func (s *Store) wait(ctx context.Context, busy bool, watch func() (waiter, bool)
 		case <-s.closing:
 			return store.ErrClosed
 		case <-ctx.Done():
-			return context.Cause(ctx)
+			return store.Cause(ctx)
 		}
 	}
 }

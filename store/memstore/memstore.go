@@ -203,7 +203,7 @@ func (s *Store) Watch(ctx context.Context, key string, seen store.Version) error
 		return &store.OpError{Op: "watch", Key: key, Store: name, Err: err}
 	}
 	if ctx.Err() != nil {
-		return context.Cause(ctx)
+		return store.Cause(ctx)
 	}
 	w := s.wait(key, seen)
 	if w == nil {
@@ -214,7 +214,7 @@ func (s *Store) Watch(ctx context.Context, key string, seen store.Version) error
 		return nil
 	case <-ctx.Done():
 		s.giveUp(key, w)
-		return context.Cause(ctx)
+		return store.Cause(ctx)
 	}
 }
 

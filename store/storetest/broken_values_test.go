@@ -245,6 +245,12 @@ func brokenCalls() []broken {
 			}
 			return err
 		}), nil},
+		{"returns the cause of the context as it is", []string{"CausesAreNoAnswers"}, onMemory(func(ctx context.Context, _ *memstore.Store, op *store.Op, next store.Handler) error {
+			if ctx.Err() != nil {
+				return store.MarkNotApplied(context.Cause(ctx))
+			}
+			return next(ctx, op)
+		}), nil},
 		{"puts after the context has ended", []string{"CancelledPut"}, onMemory(ignores(store.OpPut)), nil},
 		{"deletes after the context has ended", []string{"CancelledDelete"}, onMemory(ignores(store.OpDelete)), nil},
 		{"undoes a put when its context ends", []string{"CancelledAfter"}, onMemory(func(ctx context.Context, m *memstore.Store, op *store.Op, next store.Handler) error {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/suitetest"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -52,6 +53,7 @@ func callCases() []testCase {
 			e.put("job", v, "two")
 		}},
 		{"DeadlinesTellTheTruth", "If a context ends during a write, the error has the true outcome: Applied, NotApplied (now and later) or Unknown.", caseDeadlines},
+		{"CausesAreNoAnswers", "The cause of a context can be the error of another call. If it ends a call, the error of the call does not look like an answer: it does not match ErrNotFound, ErrConflict or any other error that says what the store found or refused.", caseCauses},
 		{"ErrorsNameTheKey", "An error of a store is a store.OpError. It has the operation, the key that the caller passed, and the name in the Traits of the store. The text contains this name once. (Programs use the operation to distinguish a failed write from a failed read.)", func(e *env) {
 			named := func(what, key string, write bool, err error) {
 				var op *store.OpError
@@ -126,6 +128,36 @@ func caseDeadlines(e *env) {
 		}
 	}
 	e.checkHistory(&h)
+}
+
+// caseCauses interrupts calls that would succeed.
+func caseCauses(e *env) {
+	start := time.Now()
+	e.create("measured", "x")
+	usual := time.Since(start)
+	e.each(3*min(4*e.Rounds, suitetest.Moments), func(i int) {
+		key := fmt.Sprint("job-", i)
+		v := e.create(key, "one")
+		deleted := false
+		err := suitetest.Interrupt(e.ctx, i/3, usual, func(ctx context.Context) (err error) {
+			switch i % 3 {
+			case 0:
+				_, _, err = e.s.Get(ctx, key)
+			case 1:
+				_, err = e.s.Put(ctx, key, v, []byte("two"))
+			default:
+				err = e.s.Delete(ctx, key, v)
+				deleted = err == nil
+			}
+			return err
+		})
+		if err != nil {
+			e.errorf("%s of %q: %v", []string{"Get", "Put", "Delete"}[i%3], key, err)
+		}
+		if deleted {
+			e.expectAbsent(key)
+		}
+	})
 }
 
 func (e *env) checkHistory(h *History) {

@@ -236,6 +236,9 @@ func (e *Error) Outcome() store.Outcome { return e.outcome }
 
 // Fail returns an error of this call that matches sentinel, which may be nil.
 func (c *Call) Fail(cause, sentinel error, outcome store.Outcome, format string, args ...any) error {
+	if c.ctx.Err() != nil && errors.Is(cause, context.Cause(c.ctx)) {
+		cause = store.Cause(c.ctx) // package net/http reports the end of a context by its cause
+	}
 	return &Error{c.where, fmt.Sprintf(format, args...), sentinel, cause, outcome}
 }
 
@@ -307,7 +310,7 @@ func (c *Call) strange(err error) bool {
 
 // ended is the error of a call whose caller's context has ended.
 func (c *Call) ended(err error) error {
-	cause := context.Cause(c.ctx)
+	cause := store.Cause(c.ctx)
 	if !c.sent.Load() {
 		return c.Fail(err, cause, store.NotApplied, "%v", cause)
 	}

@@ -108,7 +108,7 @@ func (t *Table) Create(ctx context.Context) error {
 			return nil
 		}
 		if !awscall.Pause(ctx, 200*time.Millisecond, try) {
-			return fmt.Errorf("creating the table: %w", context.Cause(ctx))
+			return fmt.Errorf("creating the table: %w", store.Cause(ctx))
 		}
 	}
 }

@@ -49,13 +49,13 @@ func (h *Hub) Watch(ctx context.Context, s store.ConditionalGetter, key, notifie
 		_, v, changed, err := s.GetIfChanged(ctx, key, seen)
 		absent := v == "" && seen == ""
 		if ctx.Err() != nil {
-			return context.Cause(ctx)
+			return store.Cause(ctx)
 		}
 		if changed && !absent || err != nil && !absent {
 			return nil // a change, or an error that the caller's own read will return
 		}
-		if err := backoff.SleepOrWake(ctx, safetyPoll, sub.changed); err != nil {
-			return err
+		if backoff.SleepOrWake(ctx, safetyPoll, sub.changed) != nil {
+			return store.Cause(ctx)
 		}
 	}
 }
