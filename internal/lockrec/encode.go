@@ -80,7 +80,7 @@ func (r *Record) withoutHistory() ([]byte, error) {
 }
 
 // object is a JSON object that is written field by field, without reflection. It has the bytes that package json
-// writes for [fields].
+// writes.
 type object struct {
 	b   []byte
 	err error // the first
@@ -113,23 +113,36 @@ func (o *object) text(name, s string) {
 
 // quote writes a text.
 func (o *object) quote(s string) {
-	for _, c := range []byte(s) {
-		if c < ' ' || c > '~' || c == '"' || c == '\\' { // package json may write it in another way
-			value, err := marshal(s)
-			o.fails(err)
-			o.b = append(o.b, value...)
-			return
-		}
+	if !isPlain([]byte(s)) {
+		value, err := marshal(s)
+		o.fails(err)
+		o.b = append(o.b, value...)
+		return
 	}
 	o.b = append(append(append(o.b, '"'), s...), '"')
+}
+
+// isPlain reports whether a text is the same within the quotes of JSON, in each way to write it.
+func isPlain(text []byte) bool {
+	for _, c := range text {
+		if c < ' ' || c > '~' || c == '"' || c == '\\' {
+			return false
+		}
+	}
+	return true
 }
 
 // members writes a field of members, if there are any. Each is an array: the grant, the mode, the TTL in
 // milliseconds, since in Unix seconds, the token and the slot. Zeros at the end are left out.
 func (o *object) members(name string, all []Member) {
 	for i, m := range all {
-		code, ok := modeCodes[m.Mode]
-		if !ok {
+		code := ""
+		for _, known := range modeCodes {
+			if known.mode == m.Mode {
+				code = known.code
+			}
+		}
+		if code == "" {
 			o.fails(fmt.Errorf("the member has the unknown mode %q", m.Mode))
 		}
 		if i == 0 {

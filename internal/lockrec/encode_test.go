@@ -13,9 +13,42 @@ import (
 	"time"
 )
 
+// jsonFields is the JSON form of a Record.
+type jsonFields struct {
+	Holdfast       int             `json:"holdfast"`
+	Kind           string          `json:"kind"`
+	Name           string          `json:"name"`
+	State          State           `json:"state"`
+	Token          uint64          `json:"token"`
+	Holder         string          `json:"holder,omitempty"`
+	Grant          string          `json:"grant,omitempty"`
+	TTL            int64           `json:"ttl_ms"`
+	Nonce          string          `json:"nonce"`
+	Granted        time.Time       `json:"granted,omitzero"`
+	Renewed        time.Time       `json:"renewed,omitzero"`
+	Process        string          `json:"process,omitempty"`
+	Presence       string          `json:"presence,omitempty"`
+	Immediate      bool            `json:"now,omitempty"`
+	BrokenNonce    string          `json:"broke,omitempty"`
+	HolderWriteAge int64           `json:"stood_ms,omitempty"`
+	NotBefore      time.Time       `json:"not_before,omitzero"`
+	Run            json.RawMessage `json:"run,omitempty"`
+	Session        string          `json:"session,omitempty"`
+	HolderNonce    string          `json:"mark,omitempty"`
+	OtherWrites    int             `json:"beside,omitempty"`
+	Slots          int             `json:"slots,omitempty"`
+	Holders        json.RawMessage `json:"holders,omitempty"`
+	Queue          json.RawMessage `json:"queue,omitempty"`
+	YieldRequest   json.RawMessage `json:"ask,omitempty"`
+	Linger         int64           `json:"linger_ms,omitempty"`
+	LocksToCheck   []string        `json:"attend,omitempty"`
+	Data           *string         `json:"data,omitempty"`
+	DataBase64     []byte          `json:"data_base64,omitempty"`
+}
+
 // byReflection is the value of a record as package json writes its fields.
 func byReflection(r *Record) ([]byte, error) {
-	f := fields{
+	f := jsonFields{
 		Holdfast: r.format(), Kind: r.kind(), Name: r.Name, State: r.stateName(), Token: r.Token,
 		Holder: r.Holder, Grant: r.Grant, TTL: r.TTL.Milliseconds(), Nonce: r.Nonce,
 		Granted: r.Granted.UTC(), Renewed: r.Renewed.UTC(), Process: r.Process,
@@ -60,8 +93,13 @@ func byReflection(r *Record) ([]byte, error) {
 func membersByReflection(all []Member) (json.RawMessage, error) {
 	var list [][]any
 	for _, m := range all {
-		code, known := modeCodes[m.Mode]
-		if !known {
+		code := ""
+		for _, known := range modeCodes {
+			if known.mode == m.Mode {
+				code = known.code
+			}
+		}
+		if code == "" {
 			return nil, fmt.Errorf("no code for the mode %q", m.Mode)
 		}
 		member := []any{m.Grant, code, m.TTL.Milliseconds(), max(0, m.Since.Unix()), m.Token, m.Slot}
@@ -124,9 +162,9 @@ func readByReflection(list []byte) (all []Member, _ error) {
 		if len(given) < 4 || len(given) > 6 || slices.Contains(given, nil) {
 			return nil, errors.New("not 4 to 6 fields")
 		}
-		for mode, c := range modeCodes {
-			if c == code {
-				m.Mode = mode
+		for _, known := range modeCodes {
+			if known.code == code {
+				m.Mode = known.mode
 			}
 		}
 		m.Session, m.TTL, m.Since = SessionOf(m.Grant), time.Duration(ttl)*time.Millisecond, time.Unix(since, 0).UTC()

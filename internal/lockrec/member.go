@@ -83,7 +83,10 @@ func alphanumeric(s string, capitals bool) bool {
 
 // modeCodes are the modes as a record has them. They are short, so that 500 members fit into three
 // quarters of a record.
-var modeCodes = map[Mode]string{ModeShared: "r", ModeSlot: "s", ModeExclusive: "w", ModeCandidate: "c"}
+var modeCodes = [...]struct {
+	mode Mode
+	code string
+}{{ModeShared, "r"}, {ModeSlot, "s"}, {ModeExclusive, "w"}, {ModeCandidate, "c"}}
 
 // Alone reports whether a member of that mode holds the lock alone.
 func Alone(m Mode) bool { return m == ModeExclusive || m == ModeCandidate }
@@ -94,7 +97,9 @@ func decodeMembers(list string) (all []Member, _ error) {
 	if list == "null" {
 		return nil, nil
 	}
-	for rest := strings.TrimPrefix(list, "["); rest != ""; {
+	rest := strings.TrimPrefix(list, "[")
+	all = slices.Grow(all, min(strings.Count(rest, "["), MaxMembers))
+	for rest != "" {
 		var one string
 		one, rest, _ = strings.Cut(rest, "]") // no field has a bracket, or a comma
 		if one = strings.TrimLeft(one, ", \t\r\n"); one == "" && rest == "" {
@@ -125,9 +130,9 @@ func decodeMember(text string, field []string) (m Member, err error) {
 			return m, fmt.Errorf("field %d of the member %.60q: %w", i+1, text, err)
 		}
 	}
-	for mode, code := range modeCodes {
-		if code == field[1] {
-			m.Mode = mode
+	for _, known := range modeCodes {
+		if known.code == field[1] {
+			m.Mode = known.mode
 		}
 	}
 	m.Grant, m.Session, m.Token, m.Slot = field[0], SessionOf(field[0]), number[4], int(number[5])
@@ -174,7 +179,7 @@ func Consistent(r *Record) error {
 
 // consistentMembers checks what the members say against each other.
 func (r *Record) consistentMembers() error {
-	grants, slots := map[string]bool{}, map[int]bool{}
+	grants, slots := make(map[string]bool, Members(r)), map[int]bool{}
 	mode := ModeShared
 	if r.Slots > 0 {
 		mode = ModeSlot
@@ -193,7 +198,10 @@ func (r *Record) consistentMembers() error {
 		case grants[m.Grant]:
 			return fmt.Errorf("the record names the grant %q twice", m.Grant)
 		}
-		grants[m.Grant], slots[m.Slot] = true, true
+		grants[m.Grant] = true
+		if mode == ModeSlot {
+			slots[m.Slot] = true
+		}
 	}
 	for _, m := range r.Queue {
 		switch {

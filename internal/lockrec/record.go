@@ -8,12 +8,10 @@
 package lockrec
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"math"
 	"strings"
 	"time"
@@ -124,39 +122,6 @@ type Record struct {
 	unknown map[string]json.RawMessage
 }
 
-// fields is the JSON form of a Record, as [Decode] reads it.
-type fields struct {
-	Holdfast       int             `json:"holdfast"`
-	Kind           string          `json:"kind"`
-	Name           string          `json:"name"`
-	State          State           `json:"state"`
-	Token          uint64          `json:"token"`
-	Holder         string          `json:"holder,omitempty"`
-	Grant          string          `json:"grant,omitempty"`
-	TTL            int64           `json:"ttl_ms"`
-	Nonce          string          `json:"nonce"`
-	Granted        time.Time       `json:"granted,omitzero"`
-	Renewed        time.Time       `json:"renewed,omitzero"`
-	Process        string          `json:"process,omitempty"`
-	Presence       string          `json:"presence,omitempty"`
-	Immediate      bool            `json:"now,omitempty"`
-	BrokenNonce    string          `json:"broke,omitempty"`
-	HolderWriteAge int64           `json:"stood_ms,omitempty"`
-	NotBefore      time.Time       `json:"not_before,omitzero"`
-	Run            json.RawMessage `json:"run,omitempty"`
-	Session        string          `json:"session,omitempty"`
-	HolderNonce    string          `json:"mark,omitempty"`
-	OtherWrites    int             `json:"beside,omitempty"`
-	Slots          int             `json:"slots,omitempty"`
-	Holders        json.RawMessage `json:"holders,omitempty"`
-	Queue          json.RawMessage `json:"queue,omitempty"`
-	YieldRequest   json.RawMessage `json:"ask,omitempty"`
-	Linger         int64           `json:"linger_ms,omitempty"`
-	LocksToCheck   []string        `json:"attend,omitempty"`
-	Data           *string         `json:"data,omitempty"`
-	DataBase64     []byte          `json:"data_base64,omitempty"`
-}
-
 const recordKind = "lease"
 
 // MaxTTL is the longest TTL of a lease.
@@ -167,12 +132,6 @@ const MaxInterval = 366 * 24 * time.Hour
 
 // maxWriteAge bounds Record.HolderWriteAge: more than any waiter needs to see.
 const maxWriteAge = 2 * MaxTTL
-
-var knownFields = []string{
-	"holdfast", "kind", "name", "state", "token", "holder", "grant", "ttl_ms", "nonce",
-	"granted", "renewed", "process", "presence", "now", "broke", "stood_ms", "not_before", "run", "data", "data_base64",
-	"session", "mark", "beside", "slots", "holders", "queue", "ask", "linger_ms", "attend",
-}
 
 // MaxData is the largest size of the data that the holder of a lock can store, in bytes. This is half of
 // a record, because the rest of the record grows with each holder.
@@ -262,76 +221,116 @@ func Decode(kind, name string, value []byte) (*Record, error) {
 	if version > FormatVersion {
 		return nil, fmt.Errorf("%w: %w: the record has format %d, this program knows %d: use a newer holdfast", store.ErrCorrupt, ErrNewerFormat, version, FormatVersion)
 	}
-	var members [2][]Member
-	for i, name := range []string{"holders", "queue"} {
-		var err error
-		if members[i], err = decodeMembers(string(all[name])); err != nil {
-			return bad("%v", err)
-		}
-		if len(members[i]) > 0 { // the rest is short; no text of JSON, with its escapes, has these quotes
-			value = bytes.Replace(value, all[name], []byte("{}"), 1)
-		}
-	}
-	var f fields
-	if err := json.Unmarshal(value, &f); err != nil {
-		return bad("%v", err)
-	}
+	f := fields{all: all, known: make([]string, 0, 32)}
+	f.next("holdfast")
+	written, stateName, data := f.text("kind"), f.text("state"), field[*string](&f, "data")
+	ttl, age := field[int64](&f, "ttl_ms"), field[int64](&f, "stood_ms")
 	r := &Record{
-		Name: f.Name, State: f.State, Token: f.Token, Holder: f.Holder, Grant: f.Grant,
-		TTL: time.Duration(f.TTL) * time.Millisecond, Nonce: f.Nonce, Granted: f.Granted,
-		Renewed: f.Renewed, Process: f.Process, Presence: f.Presence, Immediate: f.Immediate,
-		BrokenNonce: f.BrokenNonce, HolderWriteAge: time.Duration(f.HolderWriteAge) * time.Millisecond, NotBefore: f.NotBefore,
-		Kind: kind, Session: f.Session, HolderNonce: f.HolderNonce, OtherWrites: max(f.OtherWrites, 0), Slots: f.Slots, Holders: members[0], Queue: members[1],
-		Linger: time.Duration(f.Linger) * time.Millisecond, LocksToCheck: f.LocksToCheck,
+		Kind: kind, Name: f.text("name"), Token: field[uint64](&f, "token"), Holder: f.text("holder"),
+		Grant: f.text("grant"), TTL: time.Duration(ttl) * time.Millisecond, Nonce: f.text("nonce"),
+		Granted: field[time.Time](&f, "granted"), Renewed: field[time.Time](&f, "renewed"), Process: f.text("process"),
+		Presence: f.text("presence"), Immediate: field[bool](&f, "now"), BrokenNonce: f.text("broke"),
+		HolderWriteAge: time.Duration(age) * time.Millisecond, NotBefore: field[time.Time](&f, "not_before"),
+		Session: f.text("session"), HolderNonce: f.text("mark"), OtherWrites: max(field[int](&f, "beside"), 0),
+		Slots: field[int](&f, "slots"), Linger: time.Duration(field[int64](&f, "linger_ms")) * time.Millisecond,
+		LocksToCheck: field[[]string](&f, "attend"), Data: field[[]byte](&f, "data_base64"), history: all["history"],
+	}
+	delete(all, "history")
+	if data != nil {
+		r.Data = []byte(*data)
+	}
+	f.read("holders", func(list json.RawMessage) (err error) { r.Holders, err = decodeMembers(string(list)); return err })
+	f.read("queue", func(list json.RawMessage) (err error) { r.Queue, err = decodeMembers(string(list)); return err })
+	f.read("run", func(run json.RawMessage) (err error) { r.Run, err = decodeRun(run); return err })
+	f.read("ask", func(request json.RawMessage) (err error) {
+		r.YieldRequest, err = decodeYieldRequest(request)
+		return err
+	})
+	if f.err != nil {
+		return bad("%v", f.err)
 	}
 	states := lockStates
 	if kind == KindSession {
 		states = sessionStates
 	}
-	state, known := states[string(f.State)]
+	state, known := states[stateName]
 	r.State = state
 	switch {
-	case f.Kind != r.kind():
-		return bad("the record has the kind %q, but must have the kind %q", f.Kind, r.kind())
-	case f.Name != name:
-		return bad("the record belongs to another %s, %q", map[bool]string{true: "session", false: "lock"}[kind == KindSession], f.Name)
+	case written != r.kind():
+		return bad("the record has the kind %q, but must have the kind %q", written, r.kind())
+	case r.Name != name:
+		return bad("the record belongs to another %s, %q", map[bool]string{true: "session", false: "lock"}[kind == KindSession], r.Name)
 	case !known:
-		return bad("the record has the unknown state %q", f.State)
-	case f.Token == 0:
+		return bad("the record has the unknown state %q", stateName)
+	case r.Token == 0:
 		return bad("the record has no token")
-	case f.Nonce == "":
+	case r.Nonce == "":
 		return bad("the record has no nonce")
-	case state == Held && f.Grant == "":
+	case state == Held && r.Grant == "":
 		return bad("the record is held, but names no grant")
-	case f.TTL < 0 || f.TTL > MaxTTL.Milliseconds() || f.TTL == 0 && (state == Held || state == Broken || state == Revoked):
-		return bad("the record has a TTL of %d ms, which is out of range", f.TTL)
-	case f.HolderWriteAge < 0 || f.HolderWriteAge > maxWriteAge.Milliseconds():
-		return bad("the age of the holder's last write in the broken record is %d ms, which is out of range", f.HolderWriteAge)
-	}
-	if r.Data = f.DataBase64; f.Data != nil {
-		r.Data = []byte(*f.Data)
+	case ttl < 0 || ttl > MaxTTL.Milliseconds() || ttl == 0 && (state == Held || state == Broken || state == Revoked):
+		return bad("the record has a TTL of %d ms, which is out of range", ttl)
+	case age < 0 || age > maxWriteAge.Milliseconds():
+		return bad("the age of the holder's last write in the broken record is %d ms, which is out of range", age)
 	}
 	var err error
-	r.history = all["history"]
-	delete(all, "history")
-	if r.unknown, err = unknownOf(all, knownFields); err != nil {
+	if r.unknown, err = unknownOf(f.all, f.known); err != nil {
 		return bad("%v", err)
 	}
-	if run := all["run"]; run != nil {
-		if r.Run, err = decodeRun(run); err != nil {
-			return bad("%v", err)
-		}
-		r.Run = lastRun(r)
-	}
-	if request := all["ask"]; request != nil {
-		if r.YieldRequest, err = decodeYieldRequest(request); err != nil {
-			return bad("%v", err)
-		}
-	}
+	r.Run = lastRun(r)
 	if err := Consistent(r); err != nil {
 		return bad("%v", err)
 	}
 	return r, nil
+}
+
+// fields are the fields of an object. They are read one after the other, without reflection over all of them.
+type fields struct {
+	all   map[string]json.RawMessage // that were not read yet
+	known []string                   // that were read
+	err   error                      // the first
+}
+
+// next returns the value of a field, nil if the object does not have it.
+func (f *fields) next(name string) json.RawMessage {
+	value := f.all[name]
+	f.known = append(f.known, name)
+	delete(f.all, name)
+	return value
+}
+
+// read reads a field, if the object has it.
+func (f *fields) read(name string, decode func(json.RawMessage) error) {
+	if value := f.next(name); value != nil {
+		f.err = cmp.Or(f.err, decode(value))
+	}
+}
+
+// field returns a field, or zero if the object does not have it.
+func field[T any](f *fields, name string) (none T) {
+	if value := f.next(name); value != nil {
+		return decoded[T](f, name, value)
+	}
+	return none
+}
+
+func decoded[T any](f *fields, name string, value json.RawMessage) (v T) {
+	if err := json.Unmarshal(value, &v); err != nil {
+		f.err = cmp.Or(f.err, fmt.Errorf("the field %q: %w", name, err))
+	}
+	return v
+}
+
+// text is field for a text. Most texts need no package json.
+func (f *fields) text(name string) string {
+	value := f.next(name)
+	switch {
+	case value == nil:
+		return ""
+	case value[0] == '"' && isPlain(value[1:len(value)-1]):
+		return string(value[1 : len(value)-1])
+	}
+	return decoded[string](f, name, value)
 }
 
 // FirstToken is the first token of a lock whose record is created at the time t. It is the Unix time in
@@ -426,23 +425,22 @@ func decodeObject(value []byte, f any, unknown *map[string]json.RawMessage, know
 	return err
 }
 
-// unknownOf returns the fields that are not known, nil if there is none. encoding/json ignores
+// unknownOf removes the known fields, and returns the others, nil if there is none. encoding/json ignores
 // the case of names. Another reader does not, and would read something else: so a field whose
 // name differs from a known one in case alone is an error.
 func unknownOf(all map[string]json.RawMessage, known []string) (map[string]json.RawMessage, error) {
-	unknown := maps.Clone(all)
 	for _, name := range known {
-		delete(unknown, name)
+		delete(all, name)
 	}
-	for key := range unknown {
+	for key := range all {
 		for _, name := range known {
 			if strings.EqualFold(name, key) {
 				return nil, fmt.Errorf("the record has the field %q, which must be written %q", key, name)
 			}
 		}
 	}
-	if len(unknown) == 0 {
+	if len(all) == 0 {
 		return nil, nil
 	}
-	return unknown, nil
+	return all, nil
 }
