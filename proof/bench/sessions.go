@@ -288,10 +288,10 @@ func (c *comparison) crowd(ctx context.Context, system string, mode mode, member
 	return s, nil
 }
 
-// readers measures a hundred programs that read at the same time.
+// readers measures a hundred programs that read at the same time, each time another lock.
 func (c *comparison) readers(ctx context.Context, w io.Writer) error {
-	const members, ttl = 100, 30 * time.Second
-	t := table{head: []string{fmt.Sprintf("%d readers of one lock", members), "all of them read after", "requests of a reader, to begin and to end", "all have ended after"}}
+	const members, rounds, ttl = 100, 9, 30 * time.Second
+	t := table{head: []string{fmt.Sprintf("%d readers of one lock, medians of %d locks", members, rounds), "all of them read after", "requests of a reader, to begin and to end", "all have ended after"}}
 	for _, system := range systems() {
 		place := c.place(system, ttl)
 		place.count()
@@ -302,20 +302,24 @@ func (c *comparison) readers(ctx context.Context, w io.Writer) error {
 			}
 			defer leave()
 			before := place.requests.Load() - place.beats.Load()
-			unlock := make([]func() error, members)
-			began, err := together(members, func(i int) (err error) {
-				unlock[i], err = all[i].lock(ctx, "readers", shared)
-				return err
-			})
-			if err != nil {
-				return nil, err
-			}
-			ended, err := together(members, func(i int) error { return unlock[i]() })
-			if err != nil {
-				return nil, err
+			var began, ended samples
+			for round := range rounds {
+				unlock := make([]func() error, members)
+				took, err := together(members, func(i int) (err error) {
+					unlock[i], err = all[i].lock(ctx, lockName(round), shared)
+					return err
+				})
+				if err != nil {
+					return nil, err
+				}
+				began = append(began, took)
+				if took, err = together(members, func(i int) error { return unlock[i]() }); err != nil {
+					return nil, err
+				}
+				ended = append(ended, took)
 			}
 			n := place.requests.Load() - place.beats.Load() - before
-			return []string{system, short(began), fmt.Sprintf("%.3g", float64(n)/members), short(ended)}, nil
+			return []string{system, short(began.median()), fmt.Sprintf("%.3g", float64(n)/members/rounds), short(ended.median())}, nil
 		}()
 		if errors.Is(err, errAbsent) {
 			continue
