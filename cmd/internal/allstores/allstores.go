@@ -12,21 +12,23 @@ import (
 
 // Drivers returns the drivers of all kinds of stores.
 func Drivers() stores.Drivers {
+	redis := &stores.Driver{Open: openRedis, Doctor: redisTarget}
 	return stores.Drivers{
 		"file":            stores.FileDriver(),
 		"sqlite":          sqlDriver((*database).sqlite),
 		"postgres":        sqlDriver((*database).postgres),
 		"mysql":           mysqlDriver(),
-		"etcd":            etcdDriver(),
-		"k8s":             kubernetesDriver(),
-		"nats":            natsDriver(),
-		"redis":           redisDriver(),
-		"rediss":          redisDriver(),
-		"s3":              s3Driver(),
-		s3verstore.Scheme: versionedDriver(),
-		"dynamodb":        dynamoDriver(),
-		"gs":              gcsDriver(),
-		"azblob":          azblobDriver(),
+		"etcd":            {Open: openEtcd, Doctor: etcdTarget},
+		"k8s":             {Open: openKubernetes, Doctor: kubernetesTarget},
+		"nats":            {Open: openNATS, Init: initNATS, Doctor: natsTarget},
+		"redis":           redis,
+		"rediss":          redis,
+		"s3":              {Open: openS3, Init: initS3, Doctor: s3Target, NoteVerdict: noteS3, OpenBucket: openS3Bucket, Reservations: untried},
+		s3verstore.Scheme: {Open: openVersioned, Init: initVersions, Doctor: versionedTarget},
+		"dynamodb":        {Open: openDynamo, Init: initDynamo, Doctor: dynamoTarget, NoteVerdict: noteVerdict, Tables: dynamoItems{}},
+		// It remembers no tests of conditions: Google's service needs none.
+		"gs":     {Open: openGCS, Doctor: gcsTarget, OpenBucket: openGCSBucket},
+		"azblob": {Open: openAzblob, Init: initAzblob, Doctor: azblobTarget, OpenBucket: openAzblobBucket},
 	}
 }
 

@@ -16,10 +16,6 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-func azblobDriver() *stores.Driver {
-	return &stores.Driver{Open: openAzblob, Init: initAzblob, Doctor: azblobTarget, OpenBucket: openAzblobBucket}
-}
-
 // openAzblob opens azblob://ACCOUNT/CONTAINER/PREFIX; see [azblobbucket.Config] for its parameters. A server other
 // than Azure is tested by each command that writes.
 func openAzblob(ctx context.Context, a *stores.Access, u *url.URL, _ bool) (stores.Opened, error) {

@@ -15,10 +15,6 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-func dynamoDriver() *stores.Driver {
-	return &stores.Driver{Open: openDynamo, Init: initDynamo, Doctor: dynamoTarget, NoteVerdict: noteVerdict, Tables: dynamoItems{}}
-}
-
 // openDynamo opens dynamodb://TABLE/PREFIX; see [dynamostore.Open] for its
 // parameters.
 func openDynamo(ctx context.Context, a *stores.Access, u *url.URL, _ bool) (stores.Opened, error) {

@@ -14,10 +14,6 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-func etcdDriver() *stores.Driver {
-	return &stores.Driver{Open: openEtcd, Doctor: etcdTarget}
-}
-
 // openEtcd opens etcd://HOST:PORT/PREFIX; see [etcdstore.Open] for its parameters.
 func openEtcd(ctx context.Context, a *stores.Access, u *url.URL, _ bool) (stores.Opened, error) {
 	config, _, err := etcdstore.FromURL(u.String(), nil)

@@ -13,12 +13,6 @@ import (
 	"github.com/holdfast-go/holdfast/object"
 )
 
-// gcsDriver is that of Google Cloud Storage. It remembers no tests of conditions: Google's service needs
-// none.
-func gcsDriver() *stores.Driver {
-	return &stores.Driver{Open: openGCS, Doctor: gcsTarget, OpenBucket: openGCSBucket}
-}
-
 // openGCS opens gs://BUCKET/PREFIX; see [gcsbucket.Config] for its parameters.
 func openGCS(ctx context.Context, a *stores.Access, u *url.URL, _ bool) (stores.Opened, error) {
 	st, err := gcsstore.Open(ctx, u.String(), &gcsstore.Options{Logger: a.Log()})

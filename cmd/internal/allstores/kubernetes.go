@@ -11,10 +11,6 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-func kubernetesDriver() *stores.Driver {
-	return &stores.Driver{Open: openKubernetes, Doctor: kubernetesTarget}
-}
-
 // openKubernetes opens k8s://NAMESPACE/PREFIX; see [kubestore.Open] for its parameters.
 func openKubernetes(ctx context.Context, a *stores.Access, u *url.URL, _ bool) (stores.Opened, error) {
 	st, err := kubestore.Open(ctx, u.String(), &kubestore.Options{Logger: a.Log()})

@@ -14,10 +14,6 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-func natsDriver() *stores.Driver {
-	return &stores.Driver{Open: openNATS, Init: initNATS, Doctor: natsTarget}
-}
-
 // openNATS opens nats://HOST:PORT/BUCKET/PREFIX; see [natsstore.Open] for its parameters.
 func openNATS(ctx context.Context, a *stores.Access, u *url.URL, _ bool) (stores.Opened, error) {
 	t, err := natsstore.FromURL(u.String(), nil)

@@ -16,10 +16,6 @@ import (
 	"github.com/holdfast-go/holdfast/redis/redisstore"
 )
 
-func redisDriver() *stores.Driver {
-	return &stores.Driver{Open: openRedis, Doctor: redisTarget}
-}
-
 // silence stops the messages of the client to standard error. The errors of the store say the same.
 var silence = sync.OnceFunc(logging.Disable)
 

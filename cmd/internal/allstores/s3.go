@@ -22,10 +22,6 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-func s3Driver() *stores.Driver {
-	return &stores.Driver{Open: openS3, Init: initS3, Doctor: s3Target, NoteVerdict: noteS3, OpenBucket: openS3Bucket, Reservations: untried}
-}
-
 // openS3 opens s3://BUCKET/PREFIX; see [s3bucket.Config] for its parameters.
 func openS3(ctx context.Context, a *stores.Access, u *url.URL, _ bool) (stores.Opened, error) {
 	known := probeCacheFor(u)

@@ -10,10 +10,6 @@ import (
 	"github.com/holdfast-go/holdfast/compat/s3verstore"
 )
 
-func versionedDriver() *stores.Driver {
-	return &stores.Driver{Open: openVersioned, Init: initVersions, Doctor: versionedTarget}
-}
-
 // openVersioned opens s3+versioned://BUCKET/PREFIX; see [s3verstore.Config] for its
 // parameters.
 func openVersioned(ctx context.Context, a *stores.Access, u *url.URL, _ bool) (stores.Opened, error) {
