@@ -103,8 +103,7 @@ func matches(err error, targets []error) bool {
 
 // isAnswer reports whether err says what a store found, refused or wrote.
 func isAnswer(err error) bool {
-	_, outcome := writeOutcome(err)
-	return outcome || errors.Is(err, ErrNotFound) || matches(err, refusals)
+	return errors.As(err, new(interface{ Outcome() Outcome })) || errors.Is(err, ErrNotFound) || matches(err, refusals)
 }
 
 // NewError returns an error to compare with errors.Is. This package and the packages that use it

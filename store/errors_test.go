@@ -127,6 +127,7 @@ func TestCause(t *testing.T) {
 		{errors.Join(lost, store.ErrCorrupt), store.ErrCorrupt},
 		{errors.Join(lost, errors.ErrUnsupported), errors.ErrUnsupported},
 		{errors.Join(lost, store.MarkNotApplied(context.Canceled)), nil},
+		{errors.Join(lost, &store.OpError{Op: store.OpGet, Err: store.MarkNotApplied(context.Canceled)}), nil},
 		{errors.Join(lost, &store.InDoubtError{Version: "1", Err: lost}), nil},
 	} {
 		ctx, cancel := context.WithCancelCause(t.Context())
