@@ -275,16 +275,16 @@ func nameIn(err error) string {
 // the context has not ended, Cause returns nil.
 //
 // The cause can be the error of another call, for example in an errgroup. It must not look like the answer to
-// this call. So if the cause states the outcome of a write, or if it matches an error of this package other than
-// ErrUnavailable, or ErrUnsupported of package errors, then the returned error has only its text: it states no
-// outcome, has another type, and matches none of these. It matches the error of the context instead, such as
-// [context.Canceled].
+// this call. So the returned error has the text of the cause, and states no outcome. It matches the error of the
+// context, such as [context.Canceled]. With [errors.Is] it also matches what the cause matches, except the errors
+// of this package, errors that state an outcome, and ErrUnsupported of package errors. With [errors.As] it does
+// not become the type of the cause: use [context.Cause] for that.
 func Cause(ctx context.Context) error {
-	cause := context.Cause(ctx)
-	if cause == nil || !isAnswer(cause) {
+	cause, ended := context.Cause(ctx), ctx.Err()
+	if cause == ended {
 		return cause
 	}
-	return &endedError{cause, ctx.Err()}
+	return &endedError{cause, ended}
 }
 
 // endedError hides that a cause looks like an answer of a store.

@@ -111,7 +111,7 @@ func (b *Bucket) repeat(ctx context.Context, f func() error) error {
 // classify says what the error of a request means.
 func (b *Bucket) classify(ctx context.Context, err error) error {
 	var answered *azcore.ResponseError
-	if !errors.As(err, &answered) || answered.RawResponse == nil {
+	if ctx.Err() != nil || !errors.As(err, &answered) || answered.RawResponse == nil {
 		return b.unanswered(ctx, err)
 	}
 	status, code := answered.StatusCode, answered.ErrorCode

@@ -35,7 +35,7 @@ func StoppedBy(ctx context.Context, err error) error {
 	if err == nil || !errors.As(context.Cause(ctx), &by) || store.InDoubt(err) {
 		return err
 	}
-	if !errors.As(err, new(Interrupted)) {
+	if !errors.Is(err, by) {
 		err = fmt.Errorf("%w: %w", by, err)
 	}
 	return exit.With(by.Status(), err)
