@@ -34,15 +34,20 @@ type interceptedLister struct {
 }
 
 func (w interceptedLister) List(ctx context.Context, prefix string) iter.Seq2[string, error] {
-	op := &Op{Kind: OpList, Key: prefix}
-	err := w.s.f(ctx, op, func(ctx context.Context, op *Op) error {
-		op.Keys = w.a.List(ctx, op.Key)
+	return listing(ctx, w.s, OpList, prefix, w.a.List, func(op *Op) *iter.Seq2[string, error] { return &op.Keys })
+}
+
+// listing passes a listing through the handler of s. The function of gives the place of the result in the operation.
+func listing[T any](ctx context.Context, s *intercepted, kind Kind, prefix string, list func(context.Context, string) iter.Seq2[T, error], of func(*Op) *iter.Seq2[T, error]) iter.Seq2[T, error] {
+	op := &Op{Kind: kind, Key: prefix}
+	err := s.f(ctx, op, func(ctx context.Context, op *Op) error {
+		*of(op) = list(ctx, op.Key)
 		return nil
 	})
 	if err != nil {
-		return failed[string](err)
+		return failed[T](err)
 	}
-	return op.Keys
+	return *of(op)
 }
 
 // failed is a listing that yields an error and ends.

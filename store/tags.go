@@ -42,15 +42,7 @@ type interceptedTagLister struct {
 }
 
 func (w interceptedTagLister) ListTags(ctx context.Context, prefix string) iter.Seq2[Tagged, error] {
-	op := &Op{Kind: OpListTags, Key: prefix}
-	err := w.s.f(ctx, op, func(ctx context.Context, op *Op) error {
-		op.Tags = w.a.ListTags(ctx, op.Key)
-		return nil
-	})
-	if err != nil {
-		return failed[Tagged](err)
-	}
-	return op.Tags
+	return listing(ctx, w.s, OpListTags, prefix, w.a.ListTags, func(op *Op) *iter.Seq2[Tagged, error] { return &op.Tags })
 }
 
 func (w interceptedTagLister) ListCost() ListCost { return w.a.ListCost() }

@@ -39,7 +39,7 @@ func encodeKey(key string) string {
 		switch c := key[i]; {
 		case c == '.' && (i == 0 || i == len(key)-1), i == 0 && reserved(key):
 			b = append(b, '%', hexDigits[c>>4], hexDigits[c&15])
-		case plainByte(c):
+		case c >= 'a' && c <= 'z' || c >= '0' && c <= '9' || strings.IndexByte("-_=@,.", c) >= 0:
 			b = append(b, c)
 		case c == '/':
 			b = append(b, '+')
@@ -55,10 +55,6 @@ func encodeKey(key string) string {
 	sum := sha256.Sum256([]byte(key))
 	b = append(b[:maxName-1-2*len(sum)], '~')
 	return string(hex.AppendEncode(b, sum[:]))
-}
-
-func plainByte(c byte) bool {
-	return c >= 'a' && c <= 'z' || c >= '0' && c <= '9' || strings.IndexByte("-_=@,.", c) >= 0
 }
 
 // reserved reports whether Windows gives the name of key to a device.

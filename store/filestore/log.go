@@ -102,19 +102,12 @@ func (s *Store) current(ctx context.Context, l *log, reader bool) error {
 			if err != nil {
 				return err
 			}
-		case l.seg.unlinked, time.Since(l.seg.checked) > nameTrust && !s.stillGood(l, try):
-			l.drop()
+		case l.seg.unlinked, time.Since(l.seg.checked) > nameTrust && (l.seg.denied != nil && try == 0 || !s.named(l.seg)):
+			l.drop() // the segment may have lost its name, or be writable by now
 		default:
 			return nil
 		}
 	}
-}
-
-// stillGood reports whether the log's segment still has its name, so that it need not be
-// opened again. A segment that could only be opened for reading is opened again, since it
-// may be writable by now.
-func (s *Store) stillGood(l *log, try int) bool {
-	return (l.seg.denied == nil || try > 0) && s.named(l.seg)
 }
 
 // change is the change that a caller asks for.

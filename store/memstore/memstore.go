@@ -157,7 +157,8 @@ func (s *Store) swap(key string, prev store.Version, r *register) (store.Version
 	if r == nil {
 		delete(s.registers, key)
 	} else {
-		v = s.nextVersion()
+		s.writes++
+		v = s.versionOf(s.writes)
 		r.version = v
 		if s.registers == nil {
 			s.registers = make(map[string]register)
@@ -165,12 +166,6 @@ func (s *Store) swap(key string, prev store.Version, r *register) (store.Version
 		s.registers[key] = *r
 	}
 	return v, s.takeWaiters(key), nil
-}
-
-// nextVersion is called with the mutex held.
-func (s *Store) nextVersion() store.Version {
-	s.writes++
-	return s.versionOf(s.writes)
 }
 
 // versionOf returns the version of write n. It is called with the mutex held.
