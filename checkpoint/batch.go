@@ -187,11 +187,12 @@ func (l *keyQueue) plan(batch []*call, base state) (plan, error) {
 	return p, nil
 }
 
-// relies reports whether a caller learns that a saved state covers its position. It may
+// relies reports whether a caller learns that a saved state covers its position, or has its token. It may
 // rely on that state as on its own write, so that state must be durable as well.
 func (p *plan) relies(batch []*call) bool {
 	for i, c := range batch {
-		if s := p.decisions[i].Status; !c.Abandoned && (s == Unchanged || s == Behind) {
+		d := p.decisions[i]
+		if !c.Abandoned && (d.Status == Unchanged || d.Status == Behind || c.Verb == VerbFence && d.Err == nil) {
 			return true
 		}
 	}

@@ -129,7 +129,7 @@ func Run[T any](ctx context.Context, k Store, key string, source Source[T], hand
 				err = fmt.Errorf("%w: %w", cause, err)
 			}
 			return err
-		case errors.As(err, new(termOver)) || errors.Is(err, ErrRolledBack) || errors.Is(err, ErrFenced) && o.Acquire != nil:
+		case w.isOver(err) && (o.Acquire != nil || !errors.Is(err, ErrFenced)):
 			o.Logger.Info("checkpoint: the term of this worker has ended", "key", key, "cause", err)
 		default:
 			return err
@@ -143,10 +143,19 @@ func Run[T any](ctx context.Context, k Store, key string, source Source[T], hand
 	}
 }
 
-// termOver ends a term whose lease is lost; the error is the reason.
-type termOver struct{ error }
+// termOver ends a term of a worker: its lease is lost, or the store has refused the worker's own call. The
+// error is the reason. It tells such an error from one of handle, which may be about another checkpoint.
+type termOver struct {
+	w *worker
+	error
+}
 
 func (e termOver) Unwrap() error { return e.error }
+
+func (w *worker) isOver(err error) bool {
+	var over termOver
+	return errors.As(err, &over) && over.w == w
+}
 
 type tokenKey struct{}
 
@@ -192,7 +201,7 @@ func runTerm[T any](ctx context.Context, w *worker, source Source[T], handle fun
 		defer w.release(ctx, guard)
 		t.token = guard.Token()
 		held := guard.Context()
-		defer context.AfterFunc(held, func() { end(termOver{context.Cause(held)}) })()
+		defer context.AfterFunc(held, func() { end(termOver{w, context.Cause(held)}) })()
 		tctx = context.WithValue(tctx, tokenKey{}, t.token)
 	}
 	from, err := t.begin(tctx)
@@ -324,7 +333,7 @@ func (t *term) save(ctx context.Context) error {
 // flush saves the last position of a term, whatever ended it. After a lost lease the
 // fence decides whether the save is still allowed.
 func (t *term) flush(ctx context.Context, err error) error {
-	if errors.Is(err, ErrFenced) || errors.Is(err, ErrRolledBack) {
+	if t.isOver(err) && isRefusal(err) {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushTimeout)
@@ -351,13 +360,18 @@ func (w *worker) release(ctx context.Context, guard Guard) {
 	}
 }
 
+func isRefusal(err error) bool { return errors.Is(err, ErrFenced) || errors.Is(err, ErrRolledBack) }
+
 // retry calls f until it succeeds, fails permanently, or has failed for retryTimeout.
 func (w *worker) retry(ctx context.Context, what string, f func(ctx context.Context) error) error {
 	limited, cancel := context.WithTimeout(ctx, retryTimeout)
 	defer cancel()
 	for try := 1; ; try++ {
 		err := f(limited)
-		if err == nil || store.Permanent(err) {
+		switch {
+		case isRefusal(err):
+			return termOver{w, err}
+		case err == nil || store.Permanent(err):
 			return err
 		}
 		if backoff.Sleep(limited, backoff.Pause(try, minPause, 4*maxPause)) != nil {
