@@ -83,7 +83,7 @@ func (c *Client) update(ctx context.Context, key string, change func([]byte, Inf
 			return info, err
 		}
 		if !sleep(ctx, c.o.pause, try) {
-			return Info{}, store.MarkNotApplied(fmt.Errorf("%w; %w", err, store.Cause(ctx)))
+			return Info{}, store.MarkNotApplied(fmt.Errorf("%w; the last attempt: %v", store.Cause(ctx), err))
 		}
 	}
 }

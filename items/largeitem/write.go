@@ -580,7 +580,7 @@ func (w *write) conflict(ctx context.Context, now current, cond *Condition, caus
 		var err error
 		if found, err = w.readItem(ctx); err != nil {
 			// A proxy can repeat a request: the table may have refused the second copy of it.
-			return now, nil, store.MarkUnknown(fmt.Errorf("%w; after this error, the store could not read the present state of the item: %w", cause, err))
+			return now, nil, store.MarkUnknown(fmt.Errorf("%v; after this error, the store could not read the present state of the item: %w", cause, err))
 		}
 	}
 	if w.ups.isIn(found.attrs) {
