@@ -331,6 +331,7 @@ func (c *Client) put(ctx context.Context, key string, body io.Reader, o WriteOpt
 	if err != nil {
 		return Info{}, store.MarkNotApplied(err)
 	}
+	defer b.errs.show()
 	o.Progress = o.Progress.rising()
 	w := &write{c: c, key: key, o: o, rewind: b.rewind}
 	w.choose = func(ctx context.Context, need condition) (way, error) { return c.wayOfPut(ctx, need, b.small) }
@@ -361,6 +362,8 @@ func (c *Client) resume(ctx context.Context, u Upload, body io.Reader, o WriteOp
 		return Info{}, fmt.Errorf("%w: a Client did not begin this upload, or the options set SourceIfMatch, ContentType, Headers, Metadata or Fence: set these in the Put that begins the upload", ErrInvalid)
 	}
 	o.Metadata, o.Fence, o.writeInfo = begun.Metadata, begun.WriteInfo.Fence, &begun.WriteInfo
+	body, errs := guard(body)
+	defer errs.show()
 	w := &write{c: c, key: u.Key, o: o, resumes: true, rewind: func() bool { return false }}
 	w.choose = func(ctx context.Context, need condition) (way, error) { return c.wayOfPut(ctx, need, false) }
 	w.send = func(ctx context.Context, by way, on condition, metadata map[string]string) (Info, error) {

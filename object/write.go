@@ -386,6 +386,7 @@ const keptBody = 1 << 20
 // replay is a body that can be sent again, if possible.
 type replay struct {
 	body  io.Reader
+	errs  *bodyErrors
 	from  int64     // where it begins
 	seek  io.Seeker // nil if it cannot be read again
 	small bool      // at most keptBody bytes
@@ -395,9 +396,10 @@ func newReplay(body io.Reader) (*replay, error) {
 	if body == nil {
 		body = strings.NewReader("")
 	}
+	guarded, errs := guard(body)
 	if seeker, ok := body.(io.Seeker); ok {
 		if from, err := seeker.Seek(0, io.SeekCurrent); err == nil {
-			r := &replay{body: body, from: from, seek: seeker}
+			r := &replay{body: guarded, errs: errs, from: from, seek: seeker}
 			end, err := seeker.Seek(0, io.SeekEnd)
 			if err == nil {
 				_, err = seeker.Seek(from, io.SeekStart)
@@ -412,9 +414,50 @@ func newReplay(body io.Reader) (*replay, error) {
 	}
 	kept := strings.NewReader(string(first))
 	if len(first) <= keptBody {
-		return &replay{body: kept, seek: kept, small: true}, nil
+		return &replay{body: kept, errs: errs, seek: kept, small: true}, nil
 	}
-	return &replay{body: io.MultiReader(kept, body)}, nil
+	return &replay{body: io.MultiReader(kept, guarded), errs: errs}, nil
+}
+
+// bodyErrors hides what the errors of a body match, until the write is over. The client would take them for
+// answers of the store.
+type bodyErrors struct {
+	io.Reader
+	shown bool
+}
+
+// guard returns the body with such errors. A body in memory, which has none, stays as it is.
+func guard(body io.Reader) (io.Reader, *bodyErrors) {
+	errs := &bodyErrors{Reader: body}
+	if _, memory := body.(interface{ Len() int }); memory || body == nil {
+		return body, errs
+	}
+	return errs, errs
+}
+
+func (b *bodyErrors) Read(p []byte) (int, error) {
+	n, err := b.Reader.Read(p)
+	if err != nil && err != io.EOF {
+		err = &bodyError{b, err}
+	}
+	return n, err
+}
+
+// show makes the errors match again what they matched.
+func (b *bodyErrors) show() { b.shown = true }
+
+type bodyError struct {
+	of  *bodyErrors
+	err error
+}
+
+func (e *bodyError) Error() string { return e.err.Error() }
+
+func (e *bodyError) Unwrap() error {
+	if e.of.shown {
+		return e.err
+	}
+	return nil
 }
 
 // rewind makes the body begin again. It reports whether that worked.
