@@ -246,6 +246,12 @@ func (c *Condition) Holds(item Attributes) (bool, error) {
 	return f(item.Clone()), nil
 }
 
+// funcError is the error of a ChangeFunc. It is no answer of the table, whatever it matches.
+type funcError struct{ error }
+
+func (e *funcError) Unwrap() error          { return e.error }
+func (e *funcError) Outcome() store.Outcome { return store.NotApplied }
+
 // Apply takes an item and returns the item after the change. The argument is nil if there is no
 // item. The result shares no memory with the item or the change. The error matches [ErrInvalid] in
 // two cases: Expr is not a [ChangeFunc], or Expr changes an attribute that Set or Remove names.
@@ -260,7 +266,7 @@ func (c Change) Apply(item Attributes) (Attributes, error) {
 			return nil, fmt.Errorf("%w: Change.Expr has the type %T, which this table cannot use", ErrInvalid, c.Expr)
 		}
 		if err := f(next); err != nil {
-			return nil, store.MarkNotApplied(err)
+			return nil, &funcError{err}
 		}
 		for _, name := range c.names() {
 			before, was := item[name]

@@ -511,6 +511,7 @@ func (s *Store) supersede(ctx context.Context, schema Schema, key Key, before, a
 // again.
 func (w *write) outcome(ctx context.Context, now current, cond *Condition, cause error) (next current, item Attributes, err error) {
 	switch {
+	case errors.As(cause, new(*funcError)):
 	case store.OutcomeOf(cause) != store.NotApplied:
 		if w.doubt == nil {
 			w.doubt = bare(w.key, cause)
