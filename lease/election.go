@@ -361,7 +361,7 @@ func (c *Client) Observe(ctx context.Context, name string) iter.Seq2[Leader, err
 				over, wait, err = c.k.Peers.HolderIsOver(ctx, of, s)
 			}
 			if ctx.Err() != nil {
-				yield(Leader{Name: name}, fmt.Errorf("lock %q: %w", name, context.Cause(ctx)))
+				yield(Leader{Name: name}, fmt.Errorf("lock %q: %w", name, store.Cause(ctx)))
 				return
 			}
 			if err != nil {

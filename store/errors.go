@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 )
 
@@ -103,7 +104,7 @@ func matches(err error, targets []error) bool {
 
 // isAnswer reports whether err says what a store found, refused or wrote.
 func isAnswer(err error) bool {
-	return errors.As(err, new(interface{ Outcome() Outcome })) || errors.Is(err, ErrNotFound) || matches(err, refusals)
+	return errors.As(err, new(interface{ Outcome() Outcome })) || errors.Is(err, ErrNotFound) || errors.Is(err, fs.ErrNotExist) || matches(err, refusals)
 }
 
 // NewError returns an error to compare with errors.Is. This package and the packages that use it
@@ -277,7 +278,7 @@ func nameIn(err error) string {
 // The cause can be the error of another call, for example in an errgroup. It must not look like the answer to
 // this call. So the returned error has the text of the cause, and states no outcome. It matches the error of the
 // context, such as [context.Canceled]. With [errors.Is] it also matches what the cause matches, except the errors
-// of this package, errors that state an outcome, and ErrUnsupported of package errors. With [errors.As] it does
+// of this package, errors that state an outcome, errors.ErrUnsupported and [fs.ErrNotExist]. With [errors.As] it does
 // not become the type of the cause: use [context.Cause] for that.
 func Cause(ctx context.Context) error {
 	cause, ended := context.Cause(ctx), ctx.Err()

@@ -12,6 +12,7 @@ import (
 	"github.com/caddyserver/certmagic"
 
 	"github.com/holdfast-go/holdfast/lease"
+	"github.com/holdfast-go/holdfast/store"
 )
 
 // lock is a lock that a goroutine of this process holds or takes. Unlock gets the name of a lock, and not its holder: so
@@ -47,12 +48,12 @@ func (s *Storage) take(ctx context.Context, name string, wait bool) (bool, error
 	}
 	for other := s.enter(name, mine); other != nil; other = s.enter(name, mine) {
 		if !wait {
-			return false, context.Cause(ctx)
+			return false, store.Cause(ctx)
 		}
 		select {
 		case <-other.done:
 		case <-ctx.Done():
-			return false, context.Cause(ctx)
+			return false, store.Cause(ctx)
 		}
 	}
 	acquire := s.client.TryAcquire

@@ -116,7 +116,7 @@ func (l *Locker) Do(ctx context.Context, job string, f func(ctx context.Context,
 		case <-time.After(held.Wait):
 			err = try()
 		case <-ctx.Done():
-			return fmt.Errorf("job %q: %w", job, context.Cause(ctx))
+			return fmt.Errorf("job %q: %w", job, store.Cause(ctx))
 		}
 	}
 	if began || !isEarly || !errors.Is(err, lease.ErrAlreadyRan) {
@@ -130,7 +130,7 @@ func (l *Locker) Do(ctx context.Context, job string, f func(ctx context.Context,
 		select {
 		case <-time.After(wait):
 		case <-ctx.Done():
-			return fmt.Errorf("job %q: %w", job, context.Cause(ctx))
+			return fmt.Errorf("job %q: %w", job, store.Cause(ctx))
 		}
 	}
 	return try()

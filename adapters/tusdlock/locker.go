@@ -198,4 +198,9 @@ func (l *uploadLock) Lock(ctx context.Context, requestUnlock func()) error {
 	return nil
 }
 
-func (l *uploadLock) Unlock() error { return l.guard.Release(context.Background()) }
+func (l *uploadLock) Unlock() error {
+	if l.guard == nil {
+		return fmt.Errorf("lock %q: %w", l.name, lease.ErrNotHeld)
+	}
+	return l.guard.Release(context.Background())
+}

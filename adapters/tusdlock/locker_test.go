@@ -720,3 +720,10 @@ func TestRequests(t *testing.T) {
 		}))
 	})
 }
+
+// TestUnlockWithoutLock: Unlock of a lock that was not taken is an error.
+func TestUnlockWithoutLock(t *testing.T) {
+	if err := newHost(t, memstore.New(), "h").lock(t, "x").Unlock(); !errors.Is(err, lease.ErrNotHeld) {
+		t.Errorf("got %v, want ErrNotHeld", err)
+	}
+}

@@ -252,7 +252,7 @@ const maxContenders = 64
 
 // Ended is the error of a wait that ends before it was its turn.
 func (h *Holder) Ended(ctx context.Context, l *waiting.Queue) error {
-	err := fmt.Errorf("lock %q: %w", h.Name(), context.Cause(ctx))
+	err := fmt.Errorf("lock %q: %w", h.Name(), store.Cause(ctx))
 	if l == nil {
 		return err
 	}
@@ -353,11 +353,10 @@ func (h *Holder) bind(ctx context.Context) (context.Context, context.CancelCause
 
 // Cancelled makes err tell why ctx ended.
 func Cancelled(ctx context.Context, name string, err error) error {
-	cause := context.Cause(ctx)
-	if errors.Is(err, cause) {
+	if errors.Is(err, context.Cause(ctx)) {
 		return err
 	}
-	return fmt.Errorf("waiting for lock %q: %w: %w", name, cause, err)
+	return fmt.Errorf("waiting for lock %q: %w: %w", name, store.Cause(ctx), err)
 }
 
 // enterFairQueue enters the lock's queue at once, though it is not the handle's turn to look at the
@@ -419,7 +418,7 @@ func (h *Holder) leave(taken bool) {
 func (h *Holder) attemptOver(ctx context.Context, sure *cell.Seen, look, queue bool) (*belief.Guard, error) {
 	defer h.leave(h.alone(ctx))
 	if ctx.Err() != nil {
-		return nil, fmt.Errorf("lock %q: %w", h.Name(), context.Cause(ctx))
+		return nil, fmt.Errorf("lock %q: %w", h.Name(), store.Cause(ctx))
 	}
 	if guard, err := h.joinGrant(ctx); guard != nil || err != nil {
 		return guard, err
@@ -577,7 +576,7 @@ func (h *Holder) joinGrant(ctx context.Context) (*belief.Guard, error) {
 	case <-releasing:
 		return nil, nil
 	case <-ctx.Done():
-		return nil, fmt.Errorf("lock %q: %w", h.Name(), context.Cause(ctx))
+		return nil, fmt.Errorf("lock %q: %w", h.Name(), store.Cause(ctx))
 	}
 }
 

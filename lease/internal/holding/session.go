@@ -53,7 +53,7 @@ func (c *Client) OpenSession(ctx context.Context) (*Session, error) {
 			return s, err
 		}
 		if ctx.Err() != nil || pause.Wait(ctx) != nil {
-			return nil, fmt.Errorf("opening a session: %w: %w", context.Cause(ctx), err)
+			return nil, fmt.Errorf("opening a session: %w: %w", store.Cause(ctx), err)
 		}
 	}
 }

@@ -78,7 +78,7 @@ func (p *Peers) take(ctx context.Context, id string) (r *peer, done func(), err 
 	case r.turn <- struct{}{}:
 		return r, func() { <-r.turn }, nil
 	case <-ctx.Done():
-		return nil, nil, context.Cause(ctx)
+		return nil, nil, store.Cause(ctx)
 	}
 }
 
