@@ -3,6 +3,7 @@ package dashboard
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -159,7 +160,10 @@ type panelState struct {
 	problem string
 }
 
-const mostPanelRows = 1000
+const (
+	panelTimeout  = 10 * time.Second // of one read
+	mostPanelRows = 1000
+)
 
 func (r *reader) readPanels() {
 	for i, panel := range r.p.o.Panels {
@@ -169,13 +173,16 @@ func (r *reader) readPanels() {
 		if !due {
 			continue
 		}
-		ctx, cancel := context.WithTimeout(r.ctx, readTimeout)
+		ctx, cancel := context.WithTimeout(r.ctx, panelTimeout)
 		table, err := panel.Read(ctx)
-		cancel()
 		s := panelState{read: time.Now()}
-		if err != nil {
+		switch {
+		case err != nil && ctx.Err() != nil:
+			s.problem = fmt.Sprintf("The table was not read within %v.", panelTimeout)
+		case err != nil:
 			s.problem = problemOf(err)
 		}
+		cancel()
 		s.table.Note = visible(table.Note)
 		for _, h := range table.Head {
 			s.table.Head = append(s.table.Head, visible(h))

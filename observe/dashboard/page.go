@@ -233,7 +233,9 @@ func (p *Page) lockPage(name string, now time.Time) (v lockPage) {
 	switch {
 	case e != nil && !e.absent:
 		l = p.viewOf(name, e, now)
-	case p.r.locks.selects(name) && store.CheckKey(name) == nil:
+	case e == nil && p.r.locks.selects(name) && store.CheckKey(name) == nil:
+		l = p.viewOf(name, &entry[lock]{}, now)
+	case e != nil:
 		l = view{State: "free", Text: "no record", Explained: "No holder has ever taken the lock, or a sweep has removed its record."}
 	default:
 		l = view{State: "unreadable", Text: "not shown", Explained: "The name is not the name of a lock that this page shows."}

@@ -2,8 +2,8 @@ package dashboard
 
 import (
 	"cmp"
+	"crypto/sha256"
 	"encoding/hex"
-	"hash/fnv"
 	"net/url"
 	"slices"
 	"strconv"
@@ -15,9 +15,8 @@ import (
 
 // identity returns the id of the element of a name: names contain any characters.
 func identity(name string) string {
-	h := fnv.New64a()
-	_, _ = h.Write([]byte(name))
-	return "r" + hex.EncodeToString(h.Sum(nil))
+	sum := sha256.Sum256([]byte(name)) // two names must not share an element
+	return "r" + hex.EncodeToString(sum[:16])
 }
 
 // linkTo returns the relative link to the page of a lock.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"hash/maphash"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -397,7 +398,7 @@ func list[T any](r *reader, t *table[T]) {
 	}
 	t.complete, t.listed = true, begun
 	for name, e := range t.entries {
-		if e.listing != t.listing {
+		if e.listing != t.listing && r.watched[kindLock][name] == 0 {
 			delete(t.entries, name)
 		}
 	}
@@ -552,13 +553,16 @@ func (r *reader) readLock(ctx context.Context, name string, before entry[lock]) 
 
 // readDetails reads the locks that have a page of their own, and their histories.
 func (r *reader) readDetails() {
+	read := map[string]int64{} // when
 	r.mu.Lock()
-	var names []string
 	for name := range r.watched[kindLock] {
-		names = append(names, name)
+		read[name] = 0
+		if e := r.locks.entries[name]; e != nil {
+			read[name] = e.read
+		}
 	}
 	r.mu.Unlock()
-	slices.Sort(names)
+	names := slices.SortedFunc(maps.Keys(read), func(a, b string) int { return cmp.Compare(read[a], read[b]) })
 	for _, name := range names[:min(len(names), mostDetails)] {
 		r.mu.Lock()
 		e := r.locks.entries[name]
