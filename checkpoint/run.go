@@ -144,7 +144,7 @@ func Run[T any](ctx context.Context, k Store, key string, source Source[T], hand
 }
 
 // termOver ends a term of a worker: its lease is lost, or the store has refused the worker's own call. The
-// error is the reason. It tells such an error from one of handle, which may be about another checkpoint.
+// error is the reason. An error of handle is no termOver of this worker: it may be about another checkpoint.
 type termOver struct {
 	w *worker
 	error

@@ -23,12 +23,13 @@
 // # What is promised
 //
 // A candidate leads until the context ends that its elector passed to OnStartedLeading. At most one candidate leads at
-// any time, under three conditions:
+// any time, under four conditions:
 //
 //   - RenewDeadline + RetryPeriod + LeaseDuration/10 is less than LeaseDuration, in whole seconds. This is true for
 //     the defaults of client-go. The difference must cover the drift of the clocks.
 //   - The system stops no process of a leader, and suspends none of its machines.
 //   - No program or user deletes the record.
+//   - Each call of the store returns soon after its context has ended. All stores of Holdfast do this.
 //
 // Each leader has a fencing token that is higher than all earlier ones, also if a condition does not hold: see
 // [Lock.Token].

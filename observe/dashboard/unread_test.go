@@ -43,8 +43,8 @@ func hold(t *testing.T, st store.Store, names ...string) {
 	}
 }
 
-// TestUnreadIsNotFree: the page of a held lock does not say that nobody ever held it, while the page waits for a
-// listing.
+// TestUnreadIsNotFree: the page of a held lock does not say that the lock was never held, while the page waits for
+// a listing.
 func TestUnreadIsNotFree(t *testing.T) {
 	st := memstore.New()
 	hold(t, st, "job")
