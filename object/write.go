@@ -9,6 +9,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/backoff"
@@ -423,7 +424,7 @@ func newReplay(body io.Reader) (*replay, error) {
 // answers of the store.
 type bodyErrors struct {
 	io.Reader
-	shown bool
+	shown atomic.Bool
 }
 
 // guard returns the body with such errors. A body in memory, which has none, stays as it is.
@@ -444,7 +445,7 @@ func (b *bodyErrors) Read(p []byte) (int, error) {
 }
 
 // show makes the errors match again what they matched.
-func (b *bodyErrors) show() { b.shown = true }
+func (b *bodyErrors) show() { b.shown.Store(true) }
 
 type bodyError struct {
 	of  *bodyErrors
@@ -454,7 +455,7 @@ type bodyError struct {
 func (e *bodyError) Error() string { return e.err.Error() }
 
 func (e *bodyError) Unwrap() error {
-	if e.of.shown {
+	if e.of.shown.Load() {
 		return e.err
 	}
 	return nil

@@ -53,9 +53,9 @@ type lock struct {
 }
 
 // Lock begins a run of the job with this name. It waits for the next period at most 5 s, about one TTL if the
-// holder seems dead, and otherwise only for the store. gocron passes the error to the listener of [gocron.AfterLockError], and skips the tick. The errors
-// are those of [cronlock.Locker.Do]: [lease.ErrAlreadyRan] if another machine has run this tick, or
-// [lease.ErrHeld] if the job still runs.
+// holder seems dead, and otherwise only for the store. gocron passes the error to the listener of
+// [gocron.AfterLockError], and skips the tick. The errors are those of [cronlock.Locker.Do]:
+// [lease.ErrAlreadyRan] if another machine has run this tick, or [lease.ErrHeld] if the job still runs.
 //
 // The lock has one goroutine until its Unlock.
 func (l *Locker) Lock(ctx context.Context, key string) (gocron.Lock, error) {
