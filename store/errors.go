@@ -281,9 +281,10 @@ func nameIn(err error) string {
 // of this package, errors that state an outcome, errors.ErrUnsupported and [fs.ErrNotExist]. With [errors.As] it does
 // not become the type of the cause: use [context.Cause] for that.
 func Cause(ctx context.Context) error {
-	cause, ended := context.Cause(ctx), ctx.Err()
-	if cause == ended {
-		return cause
+	ended := ctx.Err() // first: the context may end now
+	cause := context.Cause(ctx)
+	if ended == nil || cause == ended {
+		return ended
 	}
 	return &endedError{cause, ended}
 }

@@ -150,6 +150,29 @@ func TestCause(t *testing.T) {
 	}
 }
 
+// endsBetween is a context that ends after the first look at its error.
+type endsBetween struct {
+	context.Context
+	end func()
+}
+
+func (c endsBetween) Err() error {
+	err := c.Context.Err()
+	c.end()
+	return err
+}
+
+// TestCauseAtTheEnd: a context may end while Cause looks at it.
+func TestCauseAtTheEnd(t *testing.T) {
+	ctx, cancel := context.WithCancelCause(t.Context())
+	c := endsBetween{ctx, func() { cancel(errors.New("the lease is lost")) }}
+	for _, want := range []error{nil, context.Canceled} {
+		if err := store.Cause(c); !errors.Is(err, want) || err != nil && err.Error() != "the lease is lost" {
+			t.Errorf("got %v, want %v", err, want)
+		}
+	}
+}
+
 func TestStrings(t *testing.T) {
 	for got, want := range map[string]string{
 		store.Unknown.String(): "outcome unknown", store.Applied.String(): "applied", store.NotApplied.String(): "not applied",

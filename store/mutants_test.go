@@ -14,7 +14,7 @@ func TestMutants(t *testing.T) {
 		{"a decorator lacks an ability", "abilities.go",
 			`		abilityOf("Lister", func(s *intercepted, a Lister) Lister { return interceptedLister{s, a} }, OpList),`, "",
 			"TestInterceptPassesEverything"},
-		{"a cause looks like an answer", "errors.go", "	if cause == ended {\n", "	if cause != nil {\n", "TestCause"},
+		{"a cause looks like an answer", "errors.go", "	if ended == nil || cause == ended {\n		return ended\n", "	if ended == nil || cause != nil {\n		return cause\n", "TestCause"},
 		{"a cause with an outcome looks like an answer", "errors.go", "	return errors.As(err, new(interface{ Outcome() Outcome })) || ", "	return ", "TestCause"},
 		{"a prefix does not check keys", "prefix.go",
 			"		// a key outside the prefix.\n		if err := CheckKey(op.Key); err != nil {", "		// a key outside the prefix.\n		if err := error(nil); err != nil {",
