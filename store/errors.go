@@ -278,8 +278,8 @@ func nameIn(err error) string {
 // The cause can be the error of another call, for example in an errgroup. It must not look like the answer to
 // this call. So the returned error has the text of the cause, and states no outcome. It matches the error of the
 // context, such as [context.Canceled]. With [errors.Is] it also matches what the cause matches, except the errors
-// of this package, errors that state an outcome, errors.ErrUnsupported and [fs.ErrNotExist]. With [errors.As] it does
-// not become the type of the cause: use [context.Cause] for that.
+// of this package, errors that state an outcome, errors.ErrUnsupported and [fs.ErrNotExist]. If the cause
+// matches one of these, [errors.As] does not find its type: use [context.Cause] for that.
 func Cause(ctx context.Context) error {
 	ended := ctx.Err() // first: the context may end now
 	cause := context.Cause(ctx)
@@ -296,6 +296,8 @@ func (e *endedError) Error() string { return e.cause.Error() }
 func (e *endedError) Is(target error) bool {
 	return target == e.ended || !isAnswer(target) && errors.Is(e.cause, target)
 }
+
+func (e *endedError) As(target any) bool { return !isAnswer(e.cause) && errors.As(e.cause, target) }
 
 // If the context has ended, CheckContext returns its [Cause], marked as proof that no request was
 // sent. Otherwise it returns nil. Stores call CheckContext before they send a request.

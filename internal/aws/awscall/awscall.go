@@ -237,7 +237,7 @@ func (e *Error) Outcome() store.Outcome { return e.outcome }
 // Fail returns an error of this call that matches sentinel, which may be nil.
 func (c *Call) Fail(cause, sentinel error, outcome store.Outcome, format string, args ...any) error {
 	if c.ctx.Err() != nil && errors.Is(cause, context.Cause(c.ctx)) {
-		cause = store.Cause(c.ctx) // package net/http reports the end of a context by its cause
+		cause = c.cause() // package net/http reports the end of a context by its cause
 	}
 	return &Error{c.where, fmt.Sprintf(format, args...), sentinel, cause, outcome}
 }
@@ -308,9 +308,19 @@ func (c *Call) strange(err error) bool {
 	return code == "" || code == strings.ReplaceAll(http.StatusText(c.Status()), " ", "")
 }
 
+// cause is the cause of the end of the caller's context. Of an error of another request it keeps only the text:
+// it is no answer to this one.
+func (c *Call) cause() error {
+	cause := store.Cause(c.ctx)
+	if errors.As(cause, new(smithy.APIError)) {
+		return fmt.Errorf("%w: %v", c.ctx.Err(), cause)
+	}
+	return cause
+}
+
 // ended is the error of a call whose caller's context has ended.
 func (c *Call) ended(err error) error {
-	cause := store.Cause(c.ctx)
+	cause := c.cause()
 	if !c.sent.Load() {
 		return c.Fail(err, cause, store.NotApplied, "%v", cause)
 	}
