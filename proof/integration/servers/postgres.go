@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 )
@@ -29,7 +30,13 @@ func NewPostgres(t testing.TB) *Postgres {
 	return get(t, "PostgreSQL", func(ctx context.Context) (*Postgres, error) {
 		p, err := StartPostgres(ctx, t.TempDir())
 		if err == nil {
-			t.Cleanup(p.Kill)
+			t.Cleanup(func() {
+				p.Kill()
+				// The other processes of the server end a moment later, and write until then.
+				for try := 0; os.RemoveAll(p.data) != nil && try < 100; try++ {
+					time.Sleep(50 * time.Millisecond)
+				}
+			})
 		}
 		return p, err
 	})
