@@ -67,7 +67,7 @@ func (l *keyQueue) runBatch(ctx context.Context, batch []*call) {
 		fresh = true
 		if try == 1 {
 			base, err = l.afterConflict(ctx, before, current, cause)
-		} else if _ = backoff.Wait(ctx, try, minPause, maxPause); ctx.Err() != nil {
+		} else if backoff.Wait(ctx, try, minPause, maxPause) != nil {
 			err = store.CheckContext(ctx)
 		} else {
 			base, err = l.reread(ctx)

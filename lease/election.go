@@ -201,7 +201,7 @@ func (e *Election) lead(ctx context.Context, value []byte, f func(ctx context.Co
 //     lease lasts until f has returned. If f returned nil, Lead returns nil. Otherwise the error
 //     matches that cause.
 //   - The caller's context ends during a campaign. Lead returns the error of [Handle.Acquire],
-//     which matches the cause of the context.
+//     which contains the [store.Cause] of the context.
 //   - A campaign fails. The client or the session was closed ([ErrClosed]), the session was lost
 //     ([ErrLost]), or the error is permanent. After temporary errors of the store, Lead tries
 //     again, within Options.StoreTimeout.
@@ -336,7 +336,7 @@ func leaderOf(name string, r *Record, over bool) (Leader, error) {
 // LeaderExpired, and an error that matches [ErrNoLeader]. Observe writes nothing.
 //
 // Observe yields errors of the store and continues. It ends when the caller leaves the loop or the
-// context ends. The last error is the cause of the context, or [ErrClosed].
+// context ends. The last error contains the [store.Cause] of the context, or is [ErrClosed].
 func (c *Client) Observe(ctx context.Context, name string) iter.Seq2[Leader, error] {
 	return func(yield func(Leader, error) bool) {
 		of, err := c.space.Lock(name)

@@ -152,7 +152,7 @@ func (c *Client) Break(ctx context.Context, name string, token uint64, o *BreakO
 // short time. If the lock has no record, the Info has an empty Version. If the store does not
 // report changes, Watch reads the record about every Options.MaxPoll, at random times. A client that
 // watches many locks replaces these reads by listings; see the package comment. Watch yields
-// errors and continues. The last error is the cause of the context, or [ErrClosed].
+// errors and continues. The last error is the [store.Cause] of the context, or [ErrClosed].
 func (c *Client) Watch(ctx context.Context, name string) iter.Seq2[Info, error] {
 	return func(yield func(Info, error) bool) {
 		of, err := c.space.Lock(name)

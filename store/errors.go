@@ -111,9 +111,8 @@ func isAnswer(err error) bool {
 // define their errors with NewError. The new error states the given outcome. It also matches each
 // error in the last argument (for example [ErrInvalid] or [ErrPermanent]).
 //
-// Do not use NewError for an error that is the cause of an ended context. That error
-// must not state an outcome, because the write that the context interrupts may have been
-// applied.
+// Do not use NewError for an error that is the cause of an ended context: [Cause] hides it,
+// because the write that the context interrupts may have been applied.
 func NewError(text string, outcome Outcome, also ...error) error {
 	return &sentinel{text, outcome, also}
 }
@@ -277,8 +276,8 @@ func nameIn(err error) string {
 //
 // The cause can be the error of another call, for example in an errgroup. It must not look like the answer to
 // this call. So the returned error has the text of the cause, and states no outcome. It matches the error of the
-// context, such as [context.Canceled]. With [errors.Is] it also matches what the cause matches, except the errors
-// of this package, errors that state an outcome, errors.ErrUnsupported and [fs.ErrNotExist]. If the cause
+// context, such as [context.Canceled]. With [errors.Is] it also matches what the cause matches, except errors that
+// state an outcome, ErrNotFound, ErrCorrupt, errors.ErrUnsupported and [fs.ErrNotExist]. If the cause
 // matches one of these, [errors.As] does not find its type: use [context.Cause] for that.
 func Cause(ctx context.Context) error {
 	ended := ctx.Err() // first: the context may end now

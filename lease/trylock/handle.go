@@ -92,8 +92,8 @@ func (h *Handle) TryAcquire(ctx context.Context) (*Guard, error) {
 	return h.attempt(ctx, true)
 }
 
-// Acquire takes the lock. It waits until the store gives the lock. If the context ends first, the error matches the
-// cause of the context, and [lease.ErrHeld] if the last reply said that another holder has the lock. After an
+// Acquire takes the lock. It waits until the store gives the lock. If the context ends first, the error contains the
+// [store.Cause] of the context, and matches [lease.ErrHeld] if the last reply said that another holder has the lock. After an
 // error of the backend, Acquire tries again, unless [store.Permanent] says that this does not help. Each call
 // begins with short pauses; see [Options].MinPoll. Of all goroutines that wait through one handle, one sends
 // requests. See [Handle.TryAcquire] for the use of the context, and for calls without a certain result.

@@ -102,7 +102,7 @@ func (g *Grant) checkRecord(ctx context.Context, version store.Version) error {
 		select {
 		case turn <- struct{}{}:
 		case <-ctx.Done():
-			return context.Cause(ctx)
+			return store.Cause(ctx)
 		}
 		same := g.standsAt(base)
 		var err error

@@ -210,7 +210,7 @@ func (g *Grant) free(ctx context.Context) error {
 	for pause := g.cell.Space.ResolveBackoff(); ; now = g.cell.Space.Clock.SinceStart() {
 		if ctx.Err() != nil || left() <= 0 {
 			g.leave(t)
-			return fmt.Errorf("release of lock %q: %w (the lease expires in at most %v): %w", g.cell.Name(), cell.ErrUnresolved, g.cell.Space.Set.Expiry(g.tries.Rec.TTL), errors.Join(last, cmp.Or(context.Cause(ctx), errOver)))
+			return fmt.Errorf("release of lock %q: %w (the lease expires in at most %v): %w", g.cell.Name(), cell.ErrUnresolved, g.cell.Space.Set.Expiry(g.tries.Rec.TTL), errors.Join(last, cmp.Or(store.Cause(ctx), errOver)))
 		}
 		base, err := g.cell.WithHighestMark(ctx, g.tries.Rec)
 		if err != nil {

@@ -82,7 +82,7 @@ func (g *Grant) Renew(ctx context.Context, firm bool, change func(*lockrec.Recor
 	case <-stop:
 		return g.Cause()
 	case <-ctx.Done():
-		return context.Cause(ctx)
+		return store.Cause(ctx)
 	}
 	left := g.Check()
 	if left <= 0 {
@@ -136,7 +136,7 @@ func (r *renewal) await(ctx context.Context, delay time.Duration) error {
 		case <-ctx.Done():
 			// Requests in flight continue. Their nonces are remembered.
 			g.Check() // the trust may just have ended
-			return errors.Join(r.problem, context.Cause(ctx), g.Cause())
+			return errors.Join(r.problem, store.Cause(ctx), g.Cause())
 		case <-r.stop:
 			// The lease is released or lost: wait for the requests in flight, and send no more.
 			next.Stop()

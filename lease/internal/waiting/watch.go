@@ -44,7 +44,7 @@ func (s *watched) Watch(ctx context.Context, _ string, seen store.Version) error
 		s.queue.PollEvery(s.c.Space.Set.MaxPoll)
 		s.queue.BeginPause(s.c, Look{Wait: lockrec.MaxTTL})
 		if s.w.pause(ctx, time.Until(s.queue.until)); ctx.Err() != nil {
-			return context.Cause(ctx)
+			return store.Cause(ctx)
 		}
 		if !s.queue.endPause(ctx, seen) {
 			return nil
