@@ -1,6 +1,7 @@
 package lease
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -91,10 +92,7 @@ func (e *AlreadyRanError) Outcome() store.Outcome { return store.NotApplied }
 // If the job has already run, the call sends one read. If the call runs f, it sends three
 // requests (a read, the grant, the release) and the renewals.
 func (c *Client) Once(ctx context.Context, name string, period Period, f func(ctx context.Context, g *Guard) error, o *LockOptions) (OnceResult, error) {
-	var own LockOptions
-	if o != nil {
-		own = *o
-	}
+	own := *cmp.Or(o, &LockOptions{})
 	if own.Period != (Period{}) {
 		return OnceResult{}, fmt.Errorf("%w: lock %q: the function Once takes the period as an argument; leave LockOptions.Period empty", store.ErrInvalid, name)
 	}

@@ -199,25 +199,23 @@ type Tuning struct {
 
 // checkOptions returns the options with all defaults filled in, and what follows from them.
 func checkOptions(given *Options, traits store.Traits) (o Options, s *cell.Settings, err error) {
-	if given != nil {
-		o = *given
-	}
-	setDefault(&o.TTL, max(defaultTTL, traits.MinTTL))
-	setDefault(&o.RenewInterval, o.TTL/renewalsPerTTL)
+	o = *cmp.Or(given, &Options{})
+	o.TTL = cmp.Or(o.TTL, max(defaultTTL, traits.MinTTL))
+	o.RenewInterval = cmp.Or(o.RenewInterval, o.TTL/renewalsPerTTL)
 	margin := o.TTL / 10
 	if !traits.Local {
 		margin = max(margin, min(o.TTL/6, minRemoteMargin))
 	}
-	setDefault(&o.Margin, margin)
-	setDefault(&o.Grace, min(o.TTL/4, MaxDefaultGrace))
+	o.Margin = cmp.Or(o.Margin, margin)
+	o.Grace = cmp.Or(o.Grace, min(o.TTL/4, MaxDefaultGrace))
 	o.Grace = max(o.Grace, 0)
-	setDefault(&o.MaxClockDrift, DefaultMaxClockDrift)
-	setDefault(&o.MinPoll, defaultMinPoll)
-	setDefault(&o.MaxPoll, max(defaultMaxPoll, o.MinPoll))
-	setDefault(&o.ReleaseTimeout, max(defaultReleaseTimeout, releaseWrites*traits.MinWriteTime))
+	o.MaxClockDrift = cmp.Or(o.MaxClockDrift, DefaultMaxClockDrift)
+	o.MinPoll = cmp.Or(o.MinPoll, defaultMinPoll)
+	o.MaxPoll = cmp.Or(o.MaxPoll, max(defaultMaxPoll, o.MinPoll))
+	o.ReleaseTimeout = cmp.Or(o.ReleaseTimeout, max(defaultReleaseTimeout, releaseWrites*traits.MinWriteTime))
 	// After the lease there is nothing to release.
 	o.ReleaseTimeout = min(o.ReleaseTimeout, o.TTL)
-	setDefault(&o.KeyPrefix, defaultKeyPrefix)
+	o.KeyPrefix = cmp.Or(o.KeyPrefix, defaultKeyPrefix)
 	if o.ReclaimOwn && o.Holder == "" {
 		return o, nil, fmt.Errorf("%w: ReclaimOwn needs a Holder that no other process has", store.ErrInvalid)
 	}
@@ -232,13 +230,6 @@ func checkOptions(given *Options, traits store.Traits) (o Options, s *cell.Setti
 		History: o.History, Trace: o.Trace, Traits: traits, Factor: lockrec.Factor(o.MaxClockDrift),
 	}
 	return o, s, o.check(s)
-}
-
-func setDefault[T comparable](field *T, value T) {
-	var zero T
-	if *field == zero {
-		*field = value
-	}
 }
 
 // check refuses options that are out of bounds, or contradict each other.

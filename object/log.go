@@ -2,6 +2,7 @@ package object
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -116,10 +117,7 @@ type LogOptions struct {
 // sends no request. The first append creates the log. A log that does not exist yet is an empty
 // log.
 func OpenLog(c *Client, prefix string, opts *LogOptions) (*Log, error) {
-	l := &Log{c: c, prefix: prefix}
-	if opts != nil {
-		l.o = *opts
-	}
+	l := &Log{c: c, prefix: prefix, o: *cmp.Or(opts, &LogOptions{})}
 	err := CheckKey(l.key(math.MaxUint64))
 	switch {
 	case err != nil:

@@ -1,6 +1,7 @@
 package gocronlock
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -29,10 +30,7 @@ type Locker struct {
 // namespace separates these jobs from jobs with the same names in other applications. The default of
 // MinInterval is half of the period, and at most 10 s. The errors are those of [cronlock.New].
 func New(st store.Store, namespace string, period lease.Period, o *lease.Options) (*Locker, error) {
-	var leases lease.Options
-	if o != nil {
-		leases = *o
-	}
+	leases := *cmp.Or(o, &lease.Options{})
 	jobs, err := cronlock.New(st, namespace, period, &cronlock.Options{Lease: leases})
 	if err != nil {
 		return nil, err

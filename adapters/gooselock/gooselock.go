@@ -1,6 +1,7 @@
 package gooselock
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -58,13 +59,8 @@ var (
 // database must use the same name and the same store. New sends no request. If the name or an option
 // is not valid, the error matches store.ErrInvalid.
 func New(client *lease.Client, name string, opts *Options) (*Locker, error) {
-	l := &Locker{client: client, name: name, timeout: DefaultLockTimeout, turn: make(chan struct{}, 1)}
-	if opts != nil {
-		l.fence = opts.Fence
-		if opts.LockTimeout != 0 {
-			l.timeout = opts.LockTimeout
-		}
-	}
+	o := cmp.Or(opts, &Options{})
+	l := &Locker{client: client, name: name, timeout: cmp.Or(o.LockTimeout, DefaultLockTimeout), fence: o.Fence, turn: make(chan struct{}, 1)}
 	switch l.fence {
 	case "", sqlstore.PostgreSQL, sqlstore.SQLite, sqlstore.MySQL:
 	default:

@@ -60,10 +60,7 @@ type handler struct {
 // the states of two teams, use [store.Prefix]. A request uses the store for at most a minute, and needs memory
 // of about three times the size of the state.
 func New(s store.Store, opts *Options) (http.Handler, error) {
-	o := Options{}
-	if opts != nil {
-		o = *opts
-	}
+	o := *cmp.Or(opts, &Options{})
 	o.Keep = cmp.Or(o.Keep, DefaultKeep)
 	if o.Keep < 1 || o.Keep > MaxKeep {
 		return nil, fmt.Errorf("%w: Options.Keep must be from 1 to %d, not %d", store.ErrInvalid, MaxKeep, o.Keep)

@@ -1,6 +1,7 @@
 package largeitem
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -49,10 +50,7 @@ func (s *Store) prepare(ctx context.Context, key Key, large Large, opts *WriteOp
 	if err != nil {
 		return nil, failed(opPrepare, schema, key, err)
 	}
-	w := &write{s: s, op: opPrepare, schema: schema, key: key}
-	if opts != nil {
-		w.o = *opts
-	}
+	w := &write{s: s, op: opPrepare, schema: schema, key: key, o: *cmp.Or(opts, &WriteOptions{})}
 	p, err := w.prepared(ctx, large)
 	if err != nil {
 		return nil, failed(opPrepare, schema, key, err)

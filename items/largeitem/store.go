@@ -1,6 +1,7 @@
 package largeitem
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -125,11 +126,8 @@ type Store struct {
 // no request. Nil options mean all defaults. If an option is not valid, the error matches
 // [ErrInvalid].
 func New(t Table, b object.Bucket, opts *Options) (*Store, error) {
-	var o Options
-	if opts != nil {
-		o = *opts
-		o.Attributes = slices.Clone(o.Attributes)
-	}
+	o := *cmp.Or(opts, &Options{})
+	o.Attributes = slices.Clone(o.Attributes)
 	if t == nil || b == nil {
 		return nil, fmt.Errorf("%w: New needs a table and a bucket, and one of them is nil", ErrInvalid)
 	}

@@ -1,6 +1,7 @@
 package largeitem
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -128,10 +129,7 @@ func (s *Store) runWrite(ctx context.Context, op store.Kind, key Key, change Cha
 	if err != nil {
 		return nil, failed(op, schema, key, err)
 	}
-	w := &write{s: s, op: op, schema: schema, key: key, change: change}
-	if opts != nil {
-		w.o = *opts
-	}
+	w := &write{s: s, op: op, schema: schema, key: key, change: change, o: *cmp.Or(opts, &WriteOptions{})}
 	if err = w.prepare(large); err == nil {
 		defer w.ups.close()
 		var result *Result

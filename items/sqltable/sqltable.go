@@ -174,10 +174,7 @@ var (
 // New returns a table of a database. It sends no request: the first call reads the schema of the
 // table.
 func New(db *sql.DB, d sqlstore.Dialect, opts *Options) (*Table, error) {
-	t := &Table{db: db, run: db, layout: new(atomic.Pointer[layout])}
-	if opts != nil {
-		t.o = *opts
-	}
+	t := &Table{db: db, run: db, layout: new(atomic.Pointer[layout]), o: *cmp.Or(opts, &Options{})}
 	t.o.Table = cmp.Or(t.o.Table, DefaultTable)
 	t.o.JSON = cmp.Or(t.o.JSON, defaultJSON)
 	t.o.Partition = cmp.Or(t.o.Partition, largeitem.KeyAttribute{Name: "pk"})

@@ -102,10 +102,7 @@ var _ largeitem.Table = (*Table)(nil)
 
 // New returns a table that [Create] has created. It sends no request.
 func New(st store.Store, opts *Options) (*Table, error) {
-	t := &Table{st: st, page: namesAtOnce}
-	if opts != nil {
-		t.o = *opts
-	}
+	t := &Table{st: st, page: namesAtOnce, o: *cmp.Or(opts, &Options{})}
 	t.o.Table = cmp.Or(t.o.Table, defaultTable)
 	t.o.Partition = cmp.Or(t.o.Partition, largeitem.KeyAttribute{Name: "pk"})
 	switch {

@@ -73,9 +73,7 @@ func (o *Options) checkInterval() time.Duration { return min(o.TTL/10, time.Seco
 // checked returns the options with all defaults filled in. It refuses options that are out of bounds, or
 // contradict each other.
 func checked(key string, given *Options) (o Options, err error) {
-	if given != nil {
-		o = *given
-	}
+	o = *cmp.Or(given, &Options{})
 	o.TTL = cmp.Or(o.TTL, defaultTTL)
 	o.Margin = cmp.Or(o.Margin, o.TTL/4)
 	o.RenewInterval = cmp.Or(o.RenewInterval, o.TTL/renewalsPerTTL)

@@ -109,10 +109,7 @@ type Page struct {
 // New returns a page that shows the locks of a store. It sends no request. If an option is not valid,
 // the error matches [store.ErrInvalid].
 func New(st store.Store, o *Options) (*Page, error) {
-	p := &Page{st: st, traits: store.TraitsOf(st)}
-	if o != nil {
-		p.o = *o
-	}
+	p := &Page{st: st, traits: store.TraitsOf(st), o: *cmp.Or(o, &Options{})}
 	rate := DefaultRequestsPerMinute
 	if p.traits.Local {
 		rate = DefaultLocalRequestsPerMinute

@@ -1,6 +1,7 @@
 package otelhold
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"strings"
@@ -46,10 +47,7 @@ type Telemetry struct {
 
 // New returns a Telemetry. Nil options mean all defaults. An error means that the meter refuses an instrument.
 func New(o *Options) (*Telemetry, error) {
-	var opts Options
-	if o != nil {
-		opts = *o
-	}
+	opts := *cmp.Or(o, &Options{})
 	if opts.TracerProvider == nil {
 		opts.TracerProvider = otel.GetTracerProvider()
 	}

@@ -1,6 +1,7 @@
 package sqlstore
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -86,10 +87,7 @@ func validTable(name string) bool {
 }
 
 func newTable(db *sql.DB, dialect Dialect, opts *Options) (*table, error) {
-	t := &table{db: db, dialect: dialect}
-	if opts != nil {
-		t.o = *opts
-	}
+	t := &table{db: db, dialect: dialect, o: *cmp.Or(opts, &Options{})}
 	if t.o.Table == "" {
 		t.o.Table = defaultTable
 	}

@@ -57,10 +57,7 @@ type directory struct {
 
 // Directory returns the target of a file store.
 func Directory(root string, opts *DirectoryOptions) *Target {
-	p := &directory{root: root}
-	if opts != nil {
-		p.o = *opts
-	}
+	p := &directory{root: root, o: *cmp.Or(opts, &DirectoryOptions{})}
 	p.count = cmp.Or(p.o.appends, appendCount)
 	if p.o.kind == nil {
 		p.o.kind = localfs.Check

@@ -167,10 +167,7 @@ type Examination struct {
 // Run removes its test data in any case. After an error, the report lists no checks, but only the test
 // data that Run could not remove.
 func Run(ctx context.Context, t *Target, opts *Options) (*Report, error) {
-	e := &Examination{Target: t, Dir: Dir + "/" + trial.Name(time.Now()), keys: make(map[string]int), objects: make(map[string]int)}
-	if opts != nil {
-		e.o = *opts
-	}
+	e := &Examination{Target: t, o: *cmp.Or(opts, &Options{}), Dir: Dir + "/" + trial.Name(time.Now()), keys: make(map[string]int), objects: make(map[string]int)}
 	e.o.rounds, e.o.samples = cmp.Or(e.o.rounds, 3), cmp.Or(e.o.samples, 20)
 	e.o.stepTimeout = cmp.Or(e.o.stepTimeout, 30*time.Second)
 	e.report = &Report{Schema: Schema, Store: t.Name, Kind: t.Kind, Checks: []Check{}, Advice: []Advice{}, NotRemoved: []string{}}

@@ -68,10 +68,7 @@ func S3(client *s3.Client, name, prefix string, opts *s3bucket.Options) *doctor.
 
 func (p *bucket) begin(ctx context.Context, e *doctor.Examination, opts *s3bucket.Options) error {
 	p.e = e
-	var o s3bucket.Options
-	if opts != nil {
-		o = *opts
-	}
+	o := *cmp.Or(opts, &s3bucket.Options{})
 	o.ProbePrefix = p.below("objects/tried")
 	var err error
 	if p.b, err = s3bucket.New(p.client, p.name, &o); err != nil {

@@ -1,6 +1,7 @@
 package awsdoctor
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -31,10 +32,7 @@ type table struct {
 
 // DynamoDB returns the target of a table in DynamoDB.
 func DynamoDB(client *dynamodb.Client, name string, opts *dynamostore.Options) *doctor.Target {
-	p := &table{client: client, name: name}
-	if opts != nil {
-		p.opts = *opts
-	}
+	p := &table{client: client, name: name, opts: *cmp.Or(opts, &dynamostore.Options{})}
 	p.opts.Unsafe = nil // it is to be seen what the table is, not what one puts up with
 	if prefix := strings.Trim(p.opts.Prefix, "/"); prefix != "" {
 		p.prefix = prefix + "/"
