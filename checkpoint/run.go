@@ -79,18 +79,14 @@ type RunOptions struct {
 func (o *RunOptions) checked() (RunOptions, error) {
 	c := *cmp.Or(o, &RunOptions{})
 	c.SaveEvery = cmp.Or(c.SaveEvery, 100)
-	if c.SaveInterval == 0 {
-		c.SaveInterval = time.Second
-	}
+	c.SaveInterval = cmp.Or(c.SaveInterval, time.Second)
 	if c.SaveInterval < time.Millisecond {
 		return c, fmt.Errorf("%w: RunOptions.SaveInterval is %v; it must be at least 1ms", store.ErrInvalid, c.SaveInterval)
 	}
 	if c.SaveEvery < 1 {
 		return c, fmt.Errorf("%w: RunOptions.SaveEvery is %d; it must be at least 1", store.ErrInvalid, c.SaveEvery)
 	}
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
+	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 	return c, nil
 }
 

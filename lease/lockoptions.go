@@ -1,6 +1,7 @@
 package lease
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -120,9 +121,7 @@ var plainOptions LockOptions
 // choose sets the options of the handle for a call. It refuses those that the call cannot honour,
 // and those that do not go together or with those of the client.
 func (h *Handle) choose(o *LockOptions, call method) error {
-	if o == nil {
-		o = &plainOptions
-	}
+	o = cmp.Or(o, &plainOptions)
 	if *o == plainOptions && call != methodLead {
 		return nil
 	}

@@ -1,6 +1,7 @@
 package lease
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"sort"
@@ -63,10 +64,7 @@ func Monthly(zone *time.Location) Period { return calendar(month, zone) }
 func Yearly(zone *time.Location) Period { return calendar(year, zone) }
 
 func calendar(unit string, zone *time.Location) Period {
-	if zone == nil {
-		zone = time.UTC
-	}
-	return Period{unit: unit, zone: zone}
+	return Period{unit: unit, zone: cmp.Or(zone, time.UTC)}
 }
 
 // ParsePeriod reads the text that [Period.String] writes. It is a length such as "6h" or "90m", or

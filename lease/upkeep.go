@@ -1,6 +1,7 @@
 package lease
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -57,9 +58,7 @@ type SweepOptions struct {
 // process of the session is dead, or the store's own clock shows that the record is older than its
 // TTL.
 func (c *Client) Sweep(ctx context.Context, o *SweepOptions) (int, error) {
-	if o == nil {
-		o = &SweepOptions{}
-	}
+	o = cmp.Or(o, &SweepOptions{})
 	if o.OlderThan < MinSweepAge {
 		return 0, fmt.Errorf("%w: cannot sweep locks unused for %v: the age must be at least %v", store.ErrInvalid, o.OlderThan, MinSweepAge)
 	}

@@ -73,9 +73,7 @@ type YieldStatus struct {
 //
 // Without Wait the call takes at most two minutes.
 func (c *Client) RequestYield(ctx context.Context, name string, o *YieldOptions) (YieldStatus, error) {
-	if o == nil {
-		o = &YieldOptions{}
-	}
+	o = cmp.Or(o, &YieldOptions{})
 	of, err := c.space.Lock(name)
 	if err != nil {
 		return YieldStatus{}, err
@@ -269,9 +267,7 @@ func (g *Guard) RefuseYield(ctx context.Context, reason string) error {
 	if err := checkReason(g.Name(), reason); err != nil {
 		return err
 	}
-	if reason == "" {
-		reason = "refused"
-	}
+	reason = cmp.Or(reason, "refused")
 	switch asked, ok := g.YieldRequest(); {
 	case !ok:
 		return fmt.Errorf("lock %q: %w", g.Name(), ErrNoYieldRequest)

@@ -1,6 +1,7 @@
 package object
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -25,9 +26,7 @@ type AbilityCache struct {
 // NewAbilityCache returns a cache that assumes these abilities, or all abilities of a trusted server. It logs the results
 // of tests with the name of the bucket; a nil logger means no log.
 func NewAbilityCache(bucket string, log *slog.Logger, trusted bool, assumed ...Ability) *AbilityCache {
-	if log == nil {
-		log = slog.New(slog.DiscardHandler)
-	}
+	log = cmp.Or(log, slog.New(slog.DiscardHandler))
 	c := &AbilityCache{bucket: bucket, log: log, slot: make(chan struct{}, 1), found: make(map[Ability]error)}
 	if trusted {
 		assumed = Abilities()

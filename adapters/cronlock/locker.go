@@ -1,6 +1,7 @@
 package cronlock
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -52,14 +53,9 @@ type Locker struct {
 // period. If the namespace is not valid or too long, the error matches [store.ErrKey]. If the period or an
 // option is not valid, the error matches [store.ErrInvalid].
 func New(st store.Store, namespace string, period lease.Period, o *Options) (*Locker, error) {
-	if o == nil {
-		o = &Options{}
-	}
+	o = cmp.Or(o, &Options{})
 	start, end := period.At(time.Now())
-	l := &Locker{namespace: namespace, period: period, early: min(end.Sub(start)/4, maxEarly), log: o.Logger}
-	if l.log == nil {
-		l.log = cron.DefaultLogger
-	}
+	l := &Locker{namespace: namespace, period: period, early: min(end.Sub(start)/4, maxEarly), log: cmp.Or(o.Logger, cron.DefaultLogger)}
 	if err := store.CheckKey(namespace); err != nil {
 		return nil, fmt.Errorf("namespace of jobs: %w", err)
 	}
@@ -67,9 +63,7 @@ func New(st store.Store, namespace string, period lease.Period, o *Options) (*Lo
 		return nil, fmt.Errorf("%w: the jobs of %q have no period; pass the time from tick to tick", store.ErrInvalid, namespace)
 	}
 	leases := o.Lease
-	if leases.MinInterval == 0 {
-		leases.MinInterval = 2 * l.early
-	}
+	leases.MinInterval = cmp.Or(leases.MinInterval, 2*l.early)
 	var err error
 	if l.client, err = lease.New(st, &leases); err != nil {
 		return nil, err

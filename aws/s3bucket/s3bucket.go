@@ -184,16 +184,10 @@ func New(client *s3.Client, bucket string, opts *Options) (*Bucket, error) {
 // check fills in the defaults and refuses what is out of bounds.
 func (o *Options) check() error {
 	o.Timeout = cmp.Or(o.Timeout, DefaultTimeout)
-	if o.PartSize == 0 {
-		o.PartSize = DefaultPartSize
-	}
+	o.PartSize = cmp.Or(o.PartSize, DefaultPartSize)
 	o.Parallel = cmp.Or(o.Parallel, DefaultParallel)
-	if o.ProbePrefix == "" {
-		o.ProbePrefix = DefaultProbePrefix
-	}
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
+	o.ProbePrefix = cmp.Or(o.ProbePrefix, DefaultProbePrefix)
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	for _, a := range o.AssumeAbilities {
 		if !slices.Contains(object.Abilities(), a) {
 			return fmt.Errorf("s3bucket: %w: the ability %q in Options.AssumeAbilities is unknown", object.ErrInvalid, a)

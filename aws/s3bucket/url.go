@@ -5,7 +5,6 @@ import (
 	"context"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
@@ -117,25 +116,16 @@ func (c *Config) Options(opts *Options) *Options { return c.options.with(opts, c
 // with returns opts with what is set in o.
 func (o Options) with(opts *Options, prefix string) *Options {
 	merged := *cmp.Or(opts, &Options{})
-	set(&merged.Timeout, o.Timeout)
-	set(&merged.Owner, o.Owner)
-	set(&merged.Encryption, o.Encryption)
-	set(&merged.KMSKey, o.KMSKey)
-	set(&merged.ACL, o.ACL)
-	if o.CopyIfAbsent != nil {
-		merged.CopyIfAbsent = o.CopyIfAbsent
-	}
+	merged.Timeout = cmp.Or(o.Timeout, merged.Timeout)
+	merged.Owner = cmp.Or(o.Owner, merged.Owner)
+	merged.Encryption = cmp.Or(o.Encryption, merged.Encryption)
+	merged.KMSKey = cmp.Or(o.KMSKey, merged.KMSKey)
+	merged.ACL = cmp.Or(o.ACL, merged.ACL)
+	merged.CopyIfAbsent = cmp.Or(o.CopyIfAbsent, merged.CopyIfAbsent)
 	if merged.ProbePrefix == "" && prefix != "" {
 		merged.ProbePrefix = prefix + "/" + DefaultProbePrefix
 	}
 	return &merged
-}
-
-func set[T time.Duration | ~string](to *T, value T) {
-	var zero T
-	if value != zero {
-		*to = value
-	}
 }
 
 // Open returns the bucket of the URL, with the options of [Config.Options]. Open ignores the

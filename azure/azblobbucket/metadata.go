@@ -1,6 +1,7 @@
 package azblobbucket
 
 import (
+	"cmp"
 	"strings"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blob"
@@ -80,9 +81,7 @@ func strOrNil(s string) *string {
 
 // httpHeaders returns what the service stores with a body. The MD5 can be nil.
 func httpHeaders(contentType string, h object.Headers, md5 []byte) *blob.HTTPHeaders {
-	if contentType == "" {
-		contentType = "application/octet-stream"
-	}
+	contentType = cmp.Or(contentType, "application/octet-stream")
 	return &blob.HTTPHeaders{
 		BlobContentType: &contentType, BlobContentMD5: md5,
 		BlobCacheControl: strOrNil(h.CacheControl), BlobContentDisposition: strOrNil(h.ContentDisposition),

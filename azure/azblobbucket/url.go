@@ -180,9 +180,7 @@ func (c *Config) connection(text string) (s secrets, err error) {
 
 // containerURL returns the URL of the container at an endpoint.
 func (c *Config) containerURL(endpoint *url.URL) *url.URL {
-	if endpoint == nil {
-		endpoint = &url.URL{Scheme: "https", Host: c.Account + ".blob.core.windows.net"}
-	}
+	endpoint = cmp.Or(endpoint, &url.URL{Scheme: "https", Host: c.Account + ".blob.core.windows.net"})
 	u := &url.URL{Scheme: endpoint.Scheme, Host: endpoint.Host}
 	if strings.HasPrefix(endpoint.Host, c.Account+".") {
 		return u.JoinPath(c.Container)

@@ -1,6 +1,7 @@
 package avisofile
 
 import (
+	"cmp"
 	"log/slog"
 	"sync"
 )
@@ -12,10 +13,7 @@ type warner struct {
 }
 
 func newWarner(log *slog.Logger) *warner {
-	if log == nil {
-		log = slog.New(slog.DiscardHandler)
-	}
-	return &warner{log: log}
+	return &warner{log: cmp.Or(log, slog.New(slog.DiscardHandler))}
 }
 
 // ownerChanged warns that a file could not keep the owner that another program gave it.

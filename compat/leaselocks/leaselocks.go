@@ -1,6 +1,7 @@
 package leaselocks
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"database/sql/driver"
@@ -63,9 +64,7 @@ const hint = "open the file once with matrix-sdk-sqlite 0.16 or later, or use Op
 func Open(ctx context.Context, db *sql.DB, opts *Options) (*Table, error) {
 	rules, _ := sqldialect.Of("sqlite")
 	t := &Table{db: db, rules: rules}
-	if opts == nil {
-		opts = &Options{}
-	}
+	opts = cmp.Or(opts, &Options{})
 	if err := sqldialect.Bounded(ctx, func(ctx context.Context) error { return rules.Check(ctx, db) }); err != nil {
 		return nil, t.explain(err)
 	}

@@ -71,9 +71,7 @@ func (o *Options) check() error {
 	o.PutLifetime = cmp.Or(o.PutLifetime, DefaultPutLifetime)
 	o.MaxClockDrift = cmp.Or(o.MaxClockDrift, DefaultMaxClockDrift)
 	o.SettleDelay = cmp.Or(o.SettleDelay, max(o.PutLifetime*6/5, MinSettleDelay(o.PutLifetime, o.MaxClockDrift)))
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	bad := func(format string, args ...any) error {
 		return fmt.Errorf("s3verstore: Options: %w: %s", store.ErrMisconfigured, fmt.Sprintf(format, args...))
 	}

@@ -62,9 +62,7 @@ func (c *Config) Times(opts *Options) *Options {
 	if c.life != 0 {
 		o.PutLifetime, o.SettleDelay = c.life, 0 // SettleDelay depends on it
 	}
-	if c.settle != 0 {
-		o.SettleDelay = c.settle
-	}
+	o.SettleDelay = cmp.Or(c.settle, o.SettleDelay)
 	return &o
 }
 

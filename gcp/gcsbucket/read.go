@@ -124,11 +124,7 @@ func (b *Bucket) getOnce(ctx context.Context, key string, o object.GetOptions) (
 	if n, ok := generation(o.IfMatch); ok {
 		handle = handle.If(storage.Conditions{GenerationMatch: n})
 	}
-	length := o.Length
-	if length == 0 {
-		length = -1
-	}
-	r, err := handle.NewRangeReader(ctx, o.Offset, length)
+	r, err := handle.NewRangeReader(ctx, o.Offset, cmp.Or(o.Length, -1))
 	if err != nil {
 		s.end()
 		return nil, c.classify(err)

@@ -7,6 +7,7 @@
 package suitetest
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"runtime"
@@ -72,9 +73,7 @@ func CheckSkips(t *testing.T, suite string, skip map[string]string, known []stri
 // least value, Default fails t.
 func Default[N ~int | ~int64](t *testing.T, suite, option string, value *N, normal, least N) {
 	t.Helper()
-	if *value == 0 {
-		*value = normal
-	}
+	*value = cmp.Or(*value, normal)
 	if *value < least {
 		t.Fatalf("%s: Options.%s is %v, at least %v is needed", suite, option, *value, least)
 	}

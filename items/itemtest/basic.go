@@ -37,9 +37,7 @@ func basicCases() []testCase {
 				e.errorf("got %+v, %v", e.schema, err)
 			}
 			again, err := e.other.Schema(e.ctx)
-			if again.MaxItem == 0 {
-				again.MaxItem = largeitem.MaxItem
-			}
+			again.MaxItem = cmp.Or(again.MaxItem, largeitem.MaxItem)
 			if err != nil || again != e.schema {
 				e.errorf("got %+v, then %+v, %v", e.schema, again, err)
 			}

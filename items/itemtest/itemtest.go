@@ -103,9 +103,7 @@ func setup(open func(t *testing.T) largeitem.Table, o Options) suitetest.Setup[*
 			t.Fatalf("itemtest: schema: %v", err)
 		}
 		e.schema.MaxItem = cmp.Or(e.schema.MaxItem, largeitem.MaxItem)
-		if e.Large == 0 {
-			e.Large = e.schema.MaxItem
-		}
+		e.Large = cmp.Or(e.Large, e.schema.MaxItem)
 		return e, e.cancel
 	}
 }

@@ -2,6 +2,7 @@ package largeitem
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -74,10 +75,7 @@ func (m orphanAges) fresh() bool { return m.grace > 0 && m.asked.Elapsed() < m.g
 func (s *Store) markerKey(schema Schema) string { return s.prefix + s.layout.marker(schema) }
 
 func (s Schema) id() string {
-	if s.ID == "" {
-		return s.Name
-	}
-	return s.ID
+	return cmp.Or(s.ID, s.Name)
 }
 
 // readMarker reports whether there is a marker. One of another table is an error.
@@ -173,7 +171,7 @@ func (s *Store) mark(ctx context.Context, makes bool) (orphanAges, error) {
 		return orphanAges{}, err
 	}
 	grace := s.o.OrphanAge
-	setDefault(&grace, m.grace())
+	grace = cmp.Or(grace, m.grace())
 	return orphanAges{grace, m.least(), asked}, nil
 }
 
@@ -185,7 +183,7 @@ func (s *Store) makeMarker(ctx context.Context, schema Schema) (marker, error) {
 		return old, err
 	}
 	grace := s.o.OrphanAge
-	setDefault(&grace, old.grace())
+	grace = cmp.Or(grace, old.grace())
 	m := marker{ID: schema.id(), Name: schema.Name, Grace: grace.Milliseconds()}
 	if found {
 		m = old.changed(schema, grace)

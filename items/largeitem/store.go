@@ -131,16 +131,10 @@ func New(t Table, b object.Bucket, opts *Options) (*Store, error) {
 	if t == nil || b == nil {
 		return nil, fmt.Errorf("%w: New needs a table and a bucket, and one of them is nil", ErrInvalid)
 	}
-	if o.Layout == nil {
-		o.Layout = DefaultLayout()
-	}
-	if o.BaseURI == "" {
-		o.BaseURI = object.TraitsOf(b).Name
-	}
-	setDefault(&o.Parallel, defaultParallel)
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
+	o.Layout = cmp.Or(o.Layout, DefaultLayout())
+	o.BaseURI = cmp.Or(o.BaseURI, object.TraitsOf(b).Name)
+	o.Parallel = cmp.Or(o.Parallel, defaultParallel)
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	if err := o.check(); err != nil {
 		return nil, err
 	}
@@ -151,13 +145,6 @@ func New(t Table, b object.Bucket, opts *Options) (*Store, error) {
 	s := &Store{table: t, bucket: b, layout: o.Layout, prefix: prefix, base: o.BaseURI, o: o, pause: 10 * time.Millisecond, marked: make(chan orphanAges, 1)}
 	s.marked <- orphanAges{}
 	return s, nil
-}
-
-func setDefault[T comparable](option *T, value T) {
-	var zero T
-	if *option == zero {
-		*option = value
-	}
 }
 
 func (o Options) check() error {

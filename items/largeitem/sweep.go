@@ -213,7 +213,7 @@ func (s *Store) sweep(ctx context.Context, opts *SweepOptions) (SweepStats, erro
 // checkSweep returns the options with their defaults.
 func (s *Store) checkSweep(opts *SweepOptions) (SweepOptions, error) {
 	o := *cmp.Or(opts, &SweepOptions{})
-	setDefault(&o.Parallel, DefaultSweepParallel)
+	o.Parallel = cmp.Or(o.Parallel, DefaultSweepParallel)
 	if _, mate := s.layout.(pynamoDBMateLayout); mate {
 		o.Scan = true
 	}

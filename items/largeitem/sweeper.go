@@ -1,6 +1,7 @@
 package largeitem
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -95,7 +96,7 @@ func (w *sweeper) checkMarker(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	setDefault(&w.age, m.least())
+	w.age = cmp.Or(w.age, m.least())
 	if least := m.least(); w.age < least {
 		e := &OrphanAgeError{Object: w.s.markerKey(w.schema), Table: least, Given: w.age, Sweep: true}
 		if least > m.grace() && !m.modified.IsZero() {

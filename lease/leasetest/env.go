@@ -1,6 +1,7 @@
 package leasetest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"math"
@@ -68,10 +69,8 @@ func (e *env) client(st store.Store, change func(*lease.Options)) *lease.Client 
 	if change != nil {
 		change(o)
 	}
-	if o.Margin == 0 {
-		// The default on a store that is reached over a network is too long for short leases.
-		o.Margin = min(o.TTL/10, time.Second)
-	}
+	// The default on a store that is reached over a network is too long for short leases.
+	o.Margin = cmp.Or(o.Margin, min(o.TTL/10, time.Second))
 	c, err := lease.New(st, o)
 	e.must("lease.New", err)
 	e.clients = append(e.clients, c)

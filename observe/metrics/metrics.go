@@ -1,6 +1,7 @@
 package metrics
 
 import (
+	"cmp"
 	"io"
 	"math"
 	"net/http"
@@ -60,9 +61,7 @@ type Metrics struct {
 
 // New returns Metrics without values. Nil options mean all defaults.
 func New(o *Options) *Metrics {
-	if o == nil {
-		o = &Options{}
-	}
+	o = cmp.Or(o, &Options{})
 	m := &Metrics{label: o.Label, maxLabels: o.MaxLabels, store: promtext.Labels("store", o.Store), requests: map[store.Kind]*requests{}}
 	if m.label == nil {
 		m.label = ByPrefix

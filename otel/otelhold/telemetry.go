@@ -48,12 +48,8 @@ type Telemetry struct {
 // New returns a Telemetry. Nil options mean all defaults. An error means that the meter refuses an instrument.
 func New(o *Options) (*Telemetry, error) {
 	opts := *cmp.Or(o, &Options{})
-	if opts.TracerProvider == nil {
-		opts.TracerProvider = otel.GetTracerProvider()
-	}
-	if opts.MeterProvider == nil {
-		opts.MeterProvider = otel.GetMeterProvider()
-	}
+	opts.TracerProvider = cmp.Or(opts.TracerProvider, otel.GetTracerProvider())
+	opts.MeterProvider = cmp.Or(opts.MeterProvider, otel.GetMeterProvider())
 	t := &Telemetry{tracer: opts.TracerProvider.Tracer(ScopeName), metrics: metrics.New(opts.Metrics)}
 	if opts.Metrics != nil && opts.Metrics.Store != "" {
 		t.storeLabel = labels([][2]string{{"store", opts.Metrics.Store}})

@@ -122,9 +122,7 @@ func Open(dir string, opts *Options) (*Store, error) {
 }
 
 func open(dir string, opts *Options) (*Store, error) {
-	if opts == nil {
-		opts = &Options{}
-	}
+	opts = cmp.Or(opts, &Options{})
 	if dir == "" {
 		return nil, errors.New("the name of the directory is empty")
 	}

@@ -88,9 +88,7 @@ func validTable(name string) bool {
 
 func newTable(db *sql.DB, dialect Dialect, opts *Options) (*table, error) {
 	t := &table{db: db, dialect: dialect, o: *cmp.Or(opts, &Options{})}
-	if t.o.Table == "" {
-		t.o.Table = defaultTable
-	}
+	t.o.Table = cmp.Or(t.o.Table, defaultTable)
 	if t.o.Prefix = strings.TrimSuffix(t.o.Prefix, "/"); t.o.Prefix != "" {
 		t.prefix = t.o.Prefix + "/"
 	}

@@ -66,9 +66,7 @@ func (d *database) postgres(u *url.URL, query url.Values, _ bool) error {
 	case name == "" || u.Opaque != "":
 		return exit.Usagef("store postgres:...: the URL does not name a database: write postgres://HOST/DATABASE/PREFIX")
 	}
-	if prefix != "" {
-		d.opts.Prefix = prefix
-	}
+	d.opts.Prefix = cmp.Or(prefix, d.opts.Prefix)
 	for parameter, values := range query {
 		if !slices.Contains(PostgresParameters, parameter) {
 			return exit.Usagef("the store's URL has an unknown parameter %s (known: table, prefix, %s)", storeurl.Parameter(parameter, values), strings.Join(PostgresParameters, ", "))

@@ -1,6 +1,7 @@
 package allstores
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -111,9 +112,7 @@ func (at *bucketURL) untried(ctx context.Context, a *stores.Access) (*reservatio
 		if setting.Timeout != 0 && opts.Timeout != 0 && setting.Timeout != opts.Timeout {
 			return nil, exit.Usagef("the URL %s has two timeouts of reservations: remove %s", at, paramReserveTimeout)
 		}
-		if setting.Timeout != 0 {
-			opts.Timeout = setting.Timeout
-		}
+		opts.Timeout = cmp.Or(setting.Timeout, opts.Timeout)
 		return reservationsIn(ctx, a, at.tableURL(setting.Table, p), opts)
 	case p[paramReserve] == "" && tuned != "":
 		return nil, exit.Usagef("%s needs a table of reservations: add reserve=dynamodb://TABLE", tuned)

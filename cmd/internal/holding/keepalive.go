@@ -2,6 +2,7 @@ package holding
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -35,9 +36,7 @@ func trusted(f *leases.Flags) error {
 	if asked <= 0 || asked > lease.MaxTTL {
 		return exit.Usagef("--ttl must be from %v to %v, not %v", lease.MinLocalTTL, lease.MaxTTL, asked)
 	}
-	if f.Grace == 0 {
-		f.Grace = min(asked/4, lease.MaxDefaultGrace)
-	}
+	f.Grace = cmp.Or(f.Grace, min(asked/4, lease.MaxDefaultGrace))
 	grace := max(f.Grace, 0)
 	unit := time.Millisecond
 	if asked >= maxKeptMargin { // show then prints a TTL of whole seconds

@@ -2,6 +2,7 @@ package stores
 
 import (
 	"bufio"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -151,10 +152,7 @@ func (a *Access) Named(given string) (url string, err error) {
 			continue
 		}
 		read = append(read, path)
-		name := given
-		if name == "" {
-			name = c.standard
-		}
+		name := cmp.Or(given, c.standard)
 		if url := c.stores[name]; url != "" {
 			if _, known := a.named[url]; !known && a.Verbose {
 				if a.named == nil {

@@ -3,6 +3,7 @@
 package gcstest
 
 import (
+	"cmp"
 	"encoding/base64"
 	"encoding/binary"
 	"encoding/json"
@@ -233,9 +234,7 @@ func (s *Server) rewrite(w http.ResponseWriter, query url.Values, from, to strin
 
 func (s *Server) list(w http.ResponseWriter, query url.Values) error {
 	most, _ := strconv.Atoi(query.Get("maxResults"))
-	if most == 0 {
-		most = 1000
-	}
+	most = cmp.Or(most, 1000)
 	var names []string
 	for name := range s.objects {
 		if strings.HasPrefix(name, query.Get("prefix")) && name >= query.Get("startOffset") && name > query.Get("pageToken") {

@@ -12,6 +12,7 @@
 package transport
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"net"
@@ -47,9 +48,7 @@ const maxRedirects = 3
 func Guard(inner Doer, log *slog.Logger) *Client {
 	switch c := inner.(type) {
 	case *Client:
-		if log == nil {
-			log = c.log
-		}
+		log = cmp.Or(log, c.log)
 		return &Client{c.inner, log}
 	case *http.Client:
 		inner = guardRedirects(c)

@@ -503,9 +503,7 @@ func (a *attempt) tryAsMember(ctx context.Context) (*belief.Guard, error) {
 	if ctx.Err() != nil {
 		return nil, h.held(a.now, h.c.Space.Set.MinPoll)
 	}
-	if newer != nil {
-		a.now = newer
-	}
+	a.now = cmp.Or(newer, a.now)
 	return nil, err
 }
 
