@@ -32,7 +32,22 @@ func Drivers() stores.Drivers {
 	}
 }
 
-// remote is a store that needs no closing.
-func remote(st store.Store) stores.Opened {
-	return stores.Opened{Store: st, Closer: io.NopCloser(nil), URL: store.TraitsOf(st).Name}
+// remote returns what the Open function of a store returned: the store needs no closing.
+func remote[S store.Store](st S, err error) (stores.Opened, error) {
+	if err != nil {
+		return stores.Opened{}, err
+	}
+	return stores.Opened{Store: st, Closer: io.NopCloser(nil), URL: store.TraitsOf(st).Name}, nil
+}
+
+// connected is remote for a store that has to be closed.
+func connected[S interface {
+	store.Store
+	io.Closer
+}](st S, err error) (stores.Opened, error) {
+	opened, err := remote(st, err)
+	if err == nil {
+		opened.Closer = st
+	}
+	return opened, err
 }

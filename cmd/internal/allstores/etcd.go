@@ -11,7 +11,6 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/internal/doctor"
 	"github.com/holdfast-go/holdfast/cmd/internal/stores"
 	"github.com/holdfast-go/holdfast/etcd/etcdstore"
-	"github.com/holdfast-go/holdfast/store"
 )
 
 // openEtcd opens etcd://HOST:PORT/PREFIX; see [etcdstore.Open] for its parameters.
@@ -28,11 +27,7 @@ func openEtcd(ctx context.Context, a *stores.Access, u *url.URL, _ bool) (stores
 			break
 		}
 	}
-	st, err := etcdstore.Open(ctx, u.String(), &etcdstore.Options{Logger: a.Log()})
-	if err != nil {
-		return stores.Opened{}, err
-	}
-	return stores.Opened{Store: st, Closer: st, URL: store.TraitsOf(st).Name}, nil
+	return connected(etcdstore.Open(ctx, u.String(), &etcdstore.Options{Logger: a.Log()}))
 }
 
 func etcdTarget(ctx context.Context, a *stores.Access, u *url.URL) (*doctor.Target, func(), error) {

@@ -8,16 +8,11 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/internal/doctor"
 	"github.com/holdfast-go/holdfast/cmd/internal/stores"
 	"github.com/holdfast-go/holdfast/kubernetes/kubestore"
-	"github.com/holdfast-go/holdfast/store"
 )
 
 // openKubernetes opens k8s://NAMESPACE/PREFIX; see [kubestore.Open] for its parameters.
 func openKubernetes(ctx context.Context, a *stores.Access, u *url.URL, _ bool) (stores.Opened, error) {
-	st, err := kubestore.Open(ctx, u.String(), &kubestore.Options{Logger: a.Log()})
-	if err != nil {
-		return stores.Opened{}, err
-	}
-	return stores.Opened{Store: st, Closer: st, URL: store.TraitsOf(st).Name}, nil
+	return connected(kubestore.Open(ctx, u.String(), &kubestore.Options{Logger: a.Log()}))
 }
 
 func kubernetesTarget(ctx context.Context, a *stores.Access, u *url.URL) (*doctor.Target, func(), error) {

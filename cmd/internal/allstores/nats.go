@@ -11,7 +11,6 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/internal/doctor"
 	"github.com/holdfast-go/holdfast/cmd/internal/stores"
 	"github.com/holdfast-go/holdfast/nats/natsstore"
-	"github.com/holdfast-go/holdfast/store"
 )
 
 // openNATS opens nats://HOST:PORT/BUCKET/PREFIX; see [natsstore.Open] for its parameters.
@@ -27,11 +26,7 @@ func openNATS(ctx context.Context, a *stores.Access, u *url.URL, _ bool) (stores
 			break
 		}
 	}
-	st, err := natsstore.Open(ctx, u.String(), &natsstore.Options{Logger: a.Log()})
-	if err != nil {
-		return stores.Opened{}, err
-	}
-	return stores.Opened{Store: st, Closer: st, URL: store.TraitsOf(st).Name}, nil
+	return connected(natsstore.Open(ctx, u.String(), &natsstore.Options{Logger: a.Log()}))
 }
 
 // initNATS creates the bucket.

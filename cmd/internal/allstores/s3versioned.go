@@ -13,11 +13,7 @@ import (
 // openVersioned opens s3+versioned://BUCKET/PREFIX; see [s3verstore.Config] for its
 // parameters.
 func openVersioned(ctx context.Context, a *stores.Access, u *url.URL, _ bool) (stores.Opened, error) {
-	st, err := s3verstore.Open(ctx, u.String(), &s3verstore.Options{Logger: a.Log()})
-	if err != nil {
-		return stores.Opened{}, err
-	}
-	return remote(st), nil
+	return remote(s3verstore.Open(ctx, u.String(), &s3verstore.Options{Logger: a.Log()}))
 }
 
 // initVersions refuses a bucket where a rule would remove versions that the store needs, or
