@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"maps"
 	"net/url"
 	"slices"
 	"strconv"
@@ -114,9 +115,7 @@ func (s WriteInfo) idsForNext() []string {
 // metadata returns the caller's metadata with the write info added.
 func (s WriteInfo) metadata(users map[string]string) map[string]string {
 	m := make(map[string]string, len(users)+4)
-	for name, value := range users {
-		m[name] = value
-	}
+	maps.Copy(m, users)
 	set := func(name, value string) {
 		if value != "" {
 			m[ReservedMetadata+name] = value

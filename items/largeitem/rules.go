@@ -3,6 +3,7 @@ package largeitem
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"unicode/utf8"
 
@@ -287,9 +288,5 @@ func (c Change) Apply(item Attributes) (Attributes, error) {
 
 // names returns the attributes that Set and Remove name.
 func (c Change) names() []string {
-	names := slices.Clone(c.Remove)
-	for name := range c.Set {
-		names = append(names, name)
-	}
-	return names
+	return slices.AppendSeq(slices.Clone(c.Remove), maps.Keys(c.Set))
 }

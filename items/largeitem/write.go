@@ -239,10 +239,7 @@ func (w *write) checkNames() error {
 			return fmt.Errorf("%w: the attribute %q has the value %q, which looks like a reference; give the content in Large, or name the large attributes in Options.Attributes", ErrInvalid, attr, uriOf(r, foreign))
 		}
 	}
-	for attr := range w.change.Set {
-		w.named = append(w.named, attr)
-	}
-	w.named = append(w.named, w.change.Remove...)
+	w.named = append(w.named, w.change.names()...)
 	w.named = slices.DeleteFunc(w.named, func(attr string) bool { return !w.s.isLarge(attr) })
 	return nil
 }

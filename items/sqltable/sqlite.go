@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -43,12 +44,7 @@ func (sqlite) value(_ *column, argument string) string { return argument }
 func sqliteClass(kind string) class {
 	kind = strings.ToUpper(kind)
 	has := func(words ...string) bool {
-		for _, word := range words {
-			if strings.Contains(kind, word) {
-				return true
-			}
-		}
-		return false
+		return slices.ContainsFunc(words, func(word string) bool { return strings.Contains(kind, word) })
 	}
 	switch {
 	case has("INT"):

@@ -251,7 +251,9 @@ func (r *reader) readAll() bool {
 	r.mu.Lock()
 	wanted := map[string]bool{}
 	for _, kind := range []string{kindLocks, kindLock, kindCheckpoints, kindLogs, kindPanels, kindStore} {
-		wanted[kind] = r.isWanted(kind)
+		if r.isWanted(kind) {
+			wanted[kind] = true
+		}
 	}
 	r.mu.Unlock()
 	until := time.Now().Add(r.p.o.Interval)
@@ -279,12 +281,7 @@ func (r *reader) readAll() bool {
 		r.probe()
 		r.examine()
 	}
-	for _, any := range wanted {
-		if any {
-			return true
-		}
-	}
-	return false
+	return len(wanted) > 0
 }
 
 // answered notes what a request says of the store itself.

@@ -3,6 +3,7 @@ package faultstore
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/holdfast-go/holdfast/store"
@@ -50,10 +51,7 @@ func (s *Store) resolveHandler(next store.Handler) store.Handler {
 				return &store.OpError{Op: op.Kind, Key: op.Key, Store: s.storeName, Err: err}
 			}
 			asked := *op
-			asked.Writes = nil
-			for v := range below {
-				asked.Writes = append(asked.Writes, v)
-			}
+			asked.Writes = slices.Collect(maps.Keys(below))
 			if err := next(ctx, &asked); err != nil {
 				return err
 			}

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -113,11 +114,7 @@ func startRenewer(path, grant string, until process) (*renewer, error) {
 	child.Detach(cmd)
 	// The handle says what the keeper has to do. Holdfast's variables in the environment
 	// are for other commands.
-	for _, v := range os.Environ() {
-		if !strings.HasPrefix(v, "HOLDFAST_") {
-			cmd.Env = append(cmd.Env, v)
-		}
-	}
+	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "HOLDFAST_") })
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		return nil, err

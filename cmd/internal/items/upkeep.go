@@ -10,6 +10,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -43,10 +44,8 @@ func (p *paceFlags) check(flags *pflag.FlagSet) error {
 	if cmdline.EmptyFlag(flags, "progress-file") {
 		return exit.Usagef("--progress-file is empty: name a file")
 	}
-	for _, name := range p.attrs {
-		if name == "" {
-			return exit.Usagef("--attr is empty: name a large attribute")
-		}
+	if slices.Contains(p.attrs, "") {
+		return exit.Usagef("--attr is empty: name a large attribute")
 	}
 	return nil
 }

@@ -76,13 +76,6 @@ func NamesStore(err error) bool {
 
 // ofStore reports whether the store as a whole is at fault.
 func ofStore(err error) bool {
-	if !NamesStore(err) {
-		return false
-	}
-	for _, fault := range []error{store.ErrUnavailable, store.ErrDenied, store.ErrMisconfigured, store.ErrUnsafe} {
-		if errors.Is(err, fault) {
-			return true
-		}
-	}
-	return false
+	faults := []error{store.ErrUnavailable, store.ErrDenied, store.ErrMisconfigured, store.ErrUnsafe}
+	return NamesStore(err) && slices.ContainsFunc(faults, func(fault error) bool { return errors.Is(err, fault) })
 }

@@ -246,10 +246,6 @@ func helper(ctx context.Context, args ...string) *exec.Cmd {
 		self = os.Args[0]
 	}
 	cmd := exec.CommandContext(ctx, self, append([]string{"doctor", HelperName}, args...)...)
-	for _, v := range os.Environ() {
-		if !strings.HasPrefix(v, "HOLDFAST_") {
-			cmd.Env = append(cmd.Env, v)
-		}
-	}
+	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "HOLDFAST_") })
 	return cmd
 }

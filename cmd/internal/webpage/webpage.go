@@ -11,6 +11,7 @@ import (
 	"log"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -143,15 +144,7 @@ func guard(inner http.Handler, o *serving.Access) http.Handler {
 		if err != nil {
 			host = strings.Trim(name, "[]")
 		}
-		if serving.IsLoopback(host) {
-			return true
-		}
-		for _, other := range o.Hosts {
-			if strings.EqualFold(host, other) {
-				return true
-			}
-		}
-		return false
+		return serving.IsLoopback(host) || slices.ContainsFunc(o.Hosts, func(other string) bool { return strings.EqualFold(host, other) })
 	}
 	secret := o.Token != "" || o.User != ""
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

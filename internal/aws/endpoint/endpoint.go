@@ -4,6 +4,7 @@ package endpoint
 import (
 	"net/url"
 	"reflect"
+	"slices"
 	"strings"
 )
 
@@ -29,12 +30,8 @@ func isAWS(base *string) bool {
 	if err != nil || u.Scheme != "https" {
 		return false
 	}
-	for _, domain := range []string{".amazonaws.com", ".amazonaws.com.cn", ".api.aws"} {
-		if strings.HasSuffix(u.Hostname(), domain) {
-			return true
-		}
-	}
-	return false
+	domains := []string{".amazonaws.com", ".amazonaws.com.cn", ".api.aws"}
+	return slices.ContainsFunc(domains, func(domain string) bool { return strings.HasSuffix(u.Hostname(), domain) })
 }
 
 // Host returns the host of the endpoint that was set for a client, or "" if none was set.

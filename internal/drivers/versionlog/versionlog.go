@@ -6,7 +6,10 @@
 // They need no clock, no context and no store.
 package versionlog
 
-import "github.com/holdfast-go/holdfast/internal/fold"
+import (
+	"github.com/holdfast-go/holdfast/internal/fold"
+	"slices"
+)
 
 // Entry is one entry of a log.
 type Entry struct {
@@ -39,12 +42,7 @@ func (n *Named) Add(s Snapshot) {
 
 // Has reports whether an entry names the version with this id.
 func (n Named) Has(id string) bool {
-	for i := range n {
-		if n[i].ID == id {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(n, func(s Snapshot) bool { return s.ID == id })
 }
 
 // View is an evaluation of a log. It begins at the newest snapshot that an entry names, and ignores
@@ -122,12 +120,7 @@ func (v *View) listed(id string) bool {
 			return true
 		}
 	}
-	for i := range v.Older {
-		if v.Older[i] == id {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(v.Older, id)
 }
 
 // torn reports whether the listing is torn: an entry is missing that was not superseded.
