@@ -72,7 +72,8 @@ func all(ctx context.Context, handles []*Handle, acquire func(*Handle, context.C
 		stop()
 		cancel(nil)
 		if err == nil {
-			s.add(guard)
+			s.guards = append(s.guards, guard)
+			s.stops = append(s.stops, context.AfterFunc(guard.Context(), func() { s.end(guard.Err()) }))
 			err = context.Cause(s.ctx)
 		}
 		if err != nil {
@@ -84,11 +85,6 @@ func all(ctx context.Context, handles []*Handle, acquire func(*Handle, context.C
 		}
 	}
 	return s, false, nil
-}
-
-func (s *GuardSet) add(guard *Guard) {
-	s.guards = append(s.guards, guard)
-	s.stops = append(s.stops, context.AfterFunc(guard.Context(), func() { s.end(guard.Err()) }))
 }
 
 // lossless leaves out the losses that a release reports: Err has reported them before.

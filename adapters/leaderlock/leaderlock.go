@@ -241,8 +241,7 @@ func (l *Lock) next(ler resourcelock.LeaderElectionRecord, seen state) (state, e
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	next := seen
-	next.record = newRecord(l.name, ler)
-	next.Token = seen.Token
+	next.record = record{Holdfast: formatVersion, Kind: recordKind, Name: l.name, Token: seen.Token, LeaderElectionRecord: ler}
 	switch {
 	case ler.HolderIdentity == "": // the elector frees the record
 		// After a failed renewal the work ends only after this call, which may hang: the others wait instead.

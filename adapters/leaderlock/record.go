@@ -28,10 +28,6 @@ type record struct {
 	resourcelock.LeaderElectionRecord
 }
 
-func newRecord(name string, ler resourcelock.LeaderElectionRecord) record {
-	return record{Holdfast: formatVersion, Kind: recordKind, Name: name, LeaderElectionRecord: ler}
-}
-
 // state is a record with its version. The zero state means that the register is absent.
 type state struct {
 	record

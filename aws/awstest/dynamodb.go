@@ -433,7 +433,8 @@ func (d *DynamoDB) write(t *dynamoTable, op string, q dynamoRequest) *http.Respo
 		next = nil
 	case "UpdateItem":
 		if holds || d.Broken.RefuseAndWrite {
-			next = updated(e, q)
+			next = e.update(q.UpdateExpression, q.Key)
+			maps.Copy(next, q.Key)
 		} else if _, err := e.parser.Update(cmp.Or(q.UpdateExpression, "REMOVE a")); err != nil {
 			refuse("Invalid UpdateExpression: %v", err)
 		}
@@ -464,13 +465,6 @@ func (d *DynamoDB) write(t *dynamoTable, op string, q dynamoRequest) *http.Respo
 		current = nil
 	}
 	return dynamoFail(http.StatusBadRequest, "ConditionalCheckFailedException", "The conditional request failed", current)
-}
-
-// updated returns what an update makes of an item.
-func updated(e *expressions, q dynamoRequest) avItem {
-	next := e.update(q.UpdateExpression, q.Key)
-	maps.Copy(next, q.Key)
-	return next
 }
 
 func (d *DynamoDB) query(t *dynamoTable, q dynamoRequest) *http.Response {

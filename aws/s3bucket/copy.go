@@ -47,10 +47,10 @@ func (b *Bucket) copy(ctx context.Context, source, destination string, o object.
 	}
 	if lacking == nil {
 		info, err := b.copyOnce(ctx, source, destination, o)
-		if !isTooLargeToCopy(err) {
+		if err == nil || !strings.Contains(err.Error(), "InvalidRequest") || !strings.Contains(err.Error(), "maximum allowable size") {
 			return info, b.copyError(source, destination, o, needed, err)
 		}
-		needed = ""
+		needed = "" // S3 copies 5 GiB at a time
 	}
 	if by := cond.of(object.PartsIfAbsent, object.PartsIfMatch); by != "" {
 		if err := b.require(ctx, by); err != nil {
@@ -72,11 +72,6 @@ func (b *Bucket) copyError(source, destination string, o object.CopyOptions, nee
 		return &object.ConflictError{Key: destination}
 	}
 	return about(destination, "", needed, err)
-}
-
-// isTooLargeToCopy: S3 copies 5 GiB at a time.
-func isTooLargeToCopy(err error) bool {
-	return err != nil && strings.Contains(err.Error(), "InvalidRequest") && strings.Contains(err.Error(), "maximum allowable size")
 }
 
 func (b *Bucket) copyOnce(ctx context.Context, source, destination string, o object.CopyOptions) (object.Info, error) {

@@ -32,9 +32,6 @@ type filePath struct {
 // file returns the path of the state file itself.
 func (p filePath) file() string { return p.names[len(p.names)-1] }
 
-// dir returns the directory of the state file itself.
-func (p filePath) dir() string { return filepath.Dir(p.file()) }
-
 func (p filePath) equal(q filePath) bool { return slices.Equal(p.names, q.names) }
 
 // resolve follows path. The state file need not exist; its directory must.

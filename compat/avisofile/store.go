@@ -276,7 +276,8 @@ func (s *Store) get(ctx context.Context, key digest, cached bool) (checkpoint.Ch
 		a, err := s.do(ctx, change{key: key})
 		return a.current, err
 	}
-	c := v.checkpoint(key)
+	e, ok := v.state.find(key)
+	c := show(key, e, ok, v.fences.guard(key))
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.shown[key] = c
@@ -378,7 +379,7 @@ func (s *Store) Watch(ctx context.Context, key string) iter.Seq2[checkpoint.Chec
 					return
 				}
 			}
-			s.pause(ctx, changed)
+			_ = backoff.SleepOrWake(ctx, pollInterval/2+rand.N(pollInterval/2+1), changed)
 		}
 	}
 }
@@ -389,11 +390,6 @@ func same(a, b checkpoint.Checkpoint) bool {
 		a.Sequence == b.Sequence && a.EventID == b.EventID
 }
 
-// pollInterval is how often Watch reads the file.
+// pollInterval is how often Watch reads the file at least: the pauses are random, from half of it. A change through
+// this store ends a pause.
 const pollInterval = 250 * time.Millisecond
-
-// pause waits for a change through this store, at most for a random time between half of
-// pollInterval and pollInterval.
-func (s *Store) pause(ctx context.Context, changed <-chan struct{}) {
-	_ = backoff.SleepOrWake(ctx, pollInterval/2+rand.N(pollInterval/2+1), changed)
-}

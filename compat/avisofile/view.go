@@ -2,6 +2,7 @@ package avisofile
 
 import (
 	"errors"
+	"path/filepath"
 	"sync/atomic"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
@@ -124,17 +125,11 @@ func (v *view) sync(p filePath) error {
 	if err := errors.Join(v.fenceSnapshot.sync(), v.stateSnapshot.sync()); err != nil {
 		return err
 	}
-	if err := safefile.SyncDir(p.dir()); err != nil {
+	if err := safefile.SyncDir(filepath.Dir(p.file())); err != nil {
 		return err
 	}
 	v.durable.Store(true)
 	return nil
-}
-
-// checkpoint returns the checkpoint of key in the view.
-func (v *view) checkpoint(key digest) checkpoint.Checkpoint {
-	e, ok := v.state.find(key)
-	return show(key, e, ok, v.fences.guard(key))
 }
 
 // show returns the checkpoint that an entry and its guard make.

@@ -49,7 +49,7 @@ func TestMutants(t *testing.T) {
 			"	return firstGeneration + ", "	return 0 * ",
 			"TestOperationCostsOneCheckAndOneRow"},
 		{"a row is kept by the writer's clock alone", "reserve.go",
-			"	if !now.IsZero() {\n", "	if now.IsZero() {\n",
+			"	if !placed.Now.IsZero() {\n", "	if placed.Now.IsZero() {\n",
 			"TestSlowClock"},
 		{"a machine that slept does not end an operation", "reserve.go",
 			"				if r.left(held) <= 0 {\n", "				if held.end().Before(time.Now()) {\n",

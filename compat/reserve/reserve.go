@@ -266,7 +266,9 @@ func (a *attempt) put(ctx context.Context, over *Row) (*hold, error) {
 			placed, err = WriteResult{Tag: met.Row.Tag, Now: placed.Now}, nil // an earlier try was applied
 		}
 		if err == nil {
-			a.note(placed.Now)
+			if !placed.Now.IsZero() {
+				a.r.ahead.Store(int64(placed.Now.Sub(time.Now().Round(0)))) // by how much the table's clock is
+			}
 			mine.Tag = placed.Tag
 			held.Row = mine
 			return held, nil
@@ -336,13 +338,6 @@ func (a *attempt) generation(over *Row) uint64 {
 // too early.
 func (a *attempt) ttl() int64 {
 	return time.Now().Add(max(0, time.Duration(a.r.ahead.Load()))).Add(a.r.o.TTL).Unix()
-}
-
-// note remembers how far the table's clock is ahead.
-func (a *attempt) note(now time.Time) {
-	if !now.IsZero() {
-		a.r.ahead.Store(int64(now.Sub(time.Now().Round(0))))
-	}
 }
 
 // endangered reports whether the table may remove a row while others wait for it.

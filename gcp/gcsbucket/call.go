@@ -191,7 +191,7 @@ func (c *call) classify(err error) error {
 		return &object.ConflictError{}
 	case status == http.StatusTooManyRequests || status == http.StatusForbidden && strings.HasSuffix(strings.ToLower(r.code), "ratelimitexceeded"):
 		return fmt.Errorf("%w: the service accepts about one write a second for each object (%s)", object.ErrBusy, text)
-	case status == http.StatusNotFound && r.noBucket():
+	case status == http.StatusNotFound && (r.code == "NoSuchBucket" || strings.Contains(strings.ToLower(r.text), "bucket does not exist")):
 		return errNoBucket
 	case status == http.StatusNotFound:
 		return store.ErrNotFound
@@ -262,10 +262,6 @@ func (a *answer) parse() refusal {
 	}
 	r.text = oneLine(r.text)
 	return r
-}
-
-func (r refusal) noBucket() bool {
-	return r.code == "NoSuchBucket" || strings.Contains(strings.ToLower(r.text), "bucket does not exist")
 }
 
 // ended is the error of a call whose caller's context has ended.

@@ -64,11 +64,6 @@ func keySegment(name string, v KeyValue) string {
 
 const hashedPrefix = "key="
 
-func hashedKey(segments string) string {
-	sum := sha256.Sum256([]byte(segments))
-	return hashedPrefix + hex.EncodeToString(sum[:])
-}
-
 func (defaultLayout) name(s Schema, c Content) (string, error) {
 	table, attr := tableSegment(s.Table), escape(c.Attr)
 	switch {
@@ -80,7 +75,8 @@ func (defaultLayout) name(s Schema, c Content) (string, error) {
 	key, short := keySegments(c.Key)
 	rest := "/attr=" + attr + "/" + c.ID
 	if !short || len(table+"/"+key+rest) > maxObjectName {
-		key = hashedKey(key)
+		sum := sha256.Sum256([]byte(key))
+		key = hashedPrefix + hex.EncodeToString(sum[:])
 	}
 	return table + "/" + key + rest, nil
 }

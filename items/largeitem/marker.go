@@ -69,9 +69,6 @@ type orphanAges struct {
 	asked sysclock.Reading
 }
 
-// fresh reports whether the marker need not be read again.
-func (m orphanAges) fresh() bool { return m.grace > 0 && m.asked.Elapsed() < m.grace/2 }
-
 func (s *Store) markerKey(schema Schema) string { return s.prefix + s.layout.marker(schema) }
 
 func (s Schema) id() string {
@@ -135,8 +132,8 @@ func (s *Store) markOnce(ctx context.Context, makes bool) (m orphanAges, err err
 		return m, store.CheckContext(ctx)
 	}
 	defer func() { s.marked <- m }()
-	if m.fresh() {
-		return m, nil
+	if m.grace > 0 && m.asked.Elapsed() < m.grace/2 {
+		return m, nil // it need not be read again
 	}
 	m, err = s.mark(ctx, makes)
 	return m, err

@@ -58,10 +58,6 @@ type fingerprintSet struct {
 	stride int64
 }
 
-func newFingerprintSet(dir string) *fingerprintSet {
-	return &fingerprintSet{dir: dir, max: maxFingerprints, maxIndex: maxIndex}
-}
-
 func (m *fingerprintSet) add(text string) error {
 	if len(m.held) == m.max {
 		if err := m.flush(); err != nil {

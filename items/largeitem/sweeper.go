@@ -171,7 +171,7 @@ func (w *sweeper) byScan(ctx context.Context) (err error) {
 	if err := w.recheckMarker(ctx); err != nil {
 		return err
 	}
-	refs := newFingerprintSet(w.o.Dir)
+	refs := &fingerprintSet{dir: w.o.Dir, max: maxFingerprints, maxIndex: maxIndex}
 	defer func() { err = errors.Join(err, refs.close()) }()
 	if err := w.readTable(ctx, refs); err != nil {
 		return err

@@ -556,14 +556,10 @@ func (w *write) notYet(now, found current) bool {
 			return false
 		}
 		r, is, foreign := w.s.refer(w.schema, w.key, attr, now.attrs[attr])
-		changes := refs[attr] != nil || w.op == opReplace || slices.Contains(w.change.Remove, attr) || inMap(w.change.Set, attr)
+		_, set := w.change.Set[attr]
+		changes := refs[attr] != nil || w.op == opReplace || set || slices.Contains(w.change.Remove, attr)
 		return changes && is && foreign == nil && w.s.unique(w.schema, r) && found.attrs[attr] == r.URI
 	})
-}
-
-func inMap(m Attributes, name string) bool {
-	_, ok := m[name]
-	return ok
 }
 
 // conflict is for a try that the table has refused.

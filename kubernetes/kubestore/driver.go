@@ -87,7 +87,7 @@ func (d *driver) Write(ctx context.Context, key string, on engine.Stored, e engi
 // Remove implements [engine.Remover].
 func (d *driver) Remove(ctx context.Context, key string) error {
 	err := d.send(ctx, http.MethodDelete, d.path(key), nil, nil, nil, maxAnswer)
-	if isNotFound(err) {
+	if errors.Is(err, store.ErrNotFound) {
 		return nil
 	}
 	return err

@@ -161,8 +161,6 @@ type expiredError struct {
 
 func (e *expiredError) Unwrap() error { return e.error }
 
-func isNotFound(err error) bool { return errors.Is(err, store.ErrNotFound) }
-
 // explain makes an error match the errors of package store. An error with the outcome NotApplied is used only
 // for an answer that the API server gives instead of a write, and for a request that was not sent.
 func (d *driver) explain(err error) error {

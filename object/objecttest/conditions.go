@@ -10,11 +10,6 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-func readAll(r io.Reader) (string, error) {
-	b, err := io.ReadAll(r)
-	return string(b), err
-}
-
 // tryPut is a put that may fail.
 func (e *env) tryPut(key, body string, opts *object.PutOptions) error {
 	_, err := e.b.Put(e.ctx, key, strings.NewReader(body), opts)

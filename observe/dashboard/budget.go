@@ -17,10 +17,6 @@ type budget struct {
 // saved is for how long unused requests are kept.
 const saved = 10 * time.Second
 
-func newBudget(perMinute int) *budget {
-	return &budget{each: time.Minute / time.Duration(perMinute)}
-}
-
 // take waits until n requests may be sent. It returns false if the context ends.
 func (b *budget) take(ctx context.Context, n int) bool {
 	wait := b.spend(n)

@@ -122,7 +122,7 @@ type doctorState struct {
 
 func newReader(p *Page, locks *lease.Client, checkpoints *checkpoint.RegisterStore) *reader {
 	r := &reader{
-		p: p, locksOf: locks, checkpoints: checkpoints, done: make(chan struct{}), budget: newBudget(p.o.RequestsPerMinute), seed: maphash.MakeSeed(),
+		p: p, locksOf: locks, checkpoints: checkpoints, done: make(chan struct{}), budget: &budget{each: time.Minute / time.Duration(p.o.RequestsPerMinute)}, seed: maphash.MakeSeed(),
 		changed: make(chan struct{}), wake: make(chan struct{}, 1), wanted: map[string]time.Time{}, watched: map[string]map[string]int{},
 		sessions: map[string]*session{}, histories: map[string]*history{}, logs: make([]logState, len(p.o.Logs)), panels: make([]panelState, len(p.o.Panels)),
 	}

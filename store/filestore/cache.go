@@ -26,7 +26,7 @@ func (c *cache) pin(key string) *log {
 		if c.logs == nil {
 			c.logs = make(map[string]*log)
 		}
-		l = newLog(key)
+		l = &log{key: key, name: encodeKey(key), slot: make(slot, 1)}
 		c.logs[key] = l
 	}
 	if l.place != nil {

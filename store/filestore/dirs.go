@@ -191,11 +191,6 @@ func (st *stage) mkdir(mode fs.FileMode) (name string, err error) {
 	return name, st.s.modes.apply(f, mode)
 }
 
-// install gives what is in the stage its name in the store.
-func (st *stage) install(name, to string) error {
-	return st.s.root.Rename(st.name+"/"+name, to)
-}
-
 // remove removes the stage and what is left in it. What it cannot remove, a later sweep
 // removes.
 func (st *stage) remove() {

@@ -29,10 +29,6 @@ type log struct {
 	place *list.Element // in the list of unused logs
 }
 
-func newLog(key string) *log {
-	return &log{key: key, name: encodeKey(key), slot: make(slot, 1)}
-}
-
 // dir returns the directory of the log, below that of the store.
 func (l *log) dir() string { return keysDir + "/" + l.name }
 
@@ -292,7 +288,7 @@ func (s *Store) create(l *log, c change, number uint64) (store.Version, error) {
 	if err != nil {
 		return "", s.notStaged(err)
 	}
-	if err := st.install(dir, l.dir()); err != nil {
+	if err := s.root.Rename(st.name+"/"+dir, l.dir()); err != nil {
 		info, statErr := s.root.Lstat(l.dir())
 		if err = notCreated(err, statErr == nil && info.IsDir()); err != nil {
 			return v, err

@@ -158,7 +158,8 @@ func (a *access) lock(ctx context.Context, f *runFlags, name, path, keep string)
 		return nil
 	}
 	if kept != nil {
-		kept.stop()
+		_ = kept.cmd.Process.Kill()
+		_ = kept.cmd.Wait()
 	}
 	// The file could not be written, or no user learned its name. So no command would
 	// release the lock: release it now.

@@ -146,12 +146,6 @@ func (k *renewer) ready() error {
 	}
 }
 
-// stop ends a keeper that did not become ready.
-func (k *renewer) stop() {
-	_ = k.cmd.Process.Kill()
-	_ = k.cmd.Wait()
-}
-
 const renewerReady = "ready\n"
 
 // keeperCommand is the command that the keeper process runs.

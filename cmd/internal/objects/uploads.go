@@ -82,8 +82,6 @@ func (r rememberedUpload) put(u object.Upload) error {
 	return f.Install(r.name)
 }
 
-func (r rememberedUpload) forget() { _ = os.Remove(filepath.Join(r.dir, r.name)) }
-
 // upload puts a file. If the bucket uploads the file in parts, and the upload is
 // interrupted, the error says how to continue. If an earlier upload of this file was
 // interrupted, upload continues it.
@@ -118,7 +116,7 @@ func (a *access) upload(ctx context.Context, b stores.Bucket, key string, src *t
 	}
 	var unfinished *object.UnfinishedError
 	if !errors.As(err, &unfinished) {
-		r.forget()
+		_ = os.Remove(filepath.Join(r.dir, r.name))
 		return info, err
 	}
 	if kept == nil {

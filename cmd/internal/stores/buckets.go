@@ -125,7 +125,7 @@ func (at *ObjectURL) findDirectory() error {
 			return err
 		}
 	}
-	if i < 0 && hasDots(at.Key) {
+	if i < 0 && slices.ContainsFunc(strings.Split(at.Key, "/"), func(part string) bool { return part == "." || part == ".." }) {
 		return exit.Usagef("%s means the key %s in the bucket %s: write the path without . and ..; if the key contains them, write file:DIR//KEY", at, printable.Text(at.Key), printable.Text(dir))
 	}
 	if dir, err = filepath.Abs(dir); err != nil {
@@ -133,11 +133,6 @@ func (at *ObjectURL) findDirectory() error {
 	}
 	at.Bucket = &url.URL{Scheme: "file", Path: filepath.ToSlash(dir), RawQuery: at.Given.RawQuery}
 	return nil
-}
-
-// hasDots reports whether . or .. is a part of a path.
-func hasDots(path string) bool {
-	return slices.ContainsFunc(strings.Split(path, "/"), func(part string) bool { return part == "." || part == ".." })
 }
 
 // divisions yields the ways to divide a path into a directory and a key, the longest

@@ -1,13 +1,11 @@
 package webpage
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/holdfast-go/holdfast/observe/dashboard"
@@ -38,11 +36,6 @@ type report struct {
 		URI   string          `json:"uri"`
 		Error string          `json:"error"`
 	} `json:"problems"`
-}
-
-// reportPanel shows a file.
-func reportPanel(path string) dashboard.Panel {
-	return dashboard.Panel{Title: filepath.Base(path), Read: func(context.Context) (dashboard.PanelTable, error) { return readReport(path) }}
 }
 
 func readReport(path string) (t dashboard.PanelTable, err error) {

@@ -11,6 +11,7 @@ import (
 	"log"
 	"net"
 	"net/http"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -59,7 +60,8 @@ func servePage(ctx context.Context, in *cmdline.Invocation, o *serving.Options) 
 		options.Logs = append(options.Logs, l)
 	}
 	for _, path := range o.Reports {
-		options.Panels = append(options.Panels, reportPanel(path))
+		read := func(context.Context) (dashboard.PanelTable, error) { return readReport(path) }
+		options.Panels = append(options.Panels, dashboard.Panel{Title: filepath.Base(path), Read: read})
 	}
 	if o.Doctor {
 		options.Doctor = func(ctx context.Context) (string, error) { return examine(ctx, in) }

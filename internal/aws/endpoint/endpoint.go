@@ -12,12 +12,7 @@ import (
 // The parameters base and resolver are from the options of the client. The parameter own is the resolver
 // of the SDK.
 func IsAWS(base *string, resolver, own any) bool {
-	return standard(resolver, own) && isAWS(base)
-}
-
-// standard reports whether a resolver is none, or the SDK's own.
-func standard(resolver, own any) bool {
-	return resolver == nil || reflect.TypeOf(resolver) == reflect.TypeOf(own)
+	return (resolver == nil || reflect.TypeOf(resolver) == reflect.TypeOf(own)) && isAWS(base)
 }
 
 // isAWS reports whether base, the endpoint that was set for a client, is Amazon's; nil

@@ -68,7 +68,7 @@ func New() *Client {
 	return Guard(awshttp.NewBuildableClient().WithTransportOptions(func(t *http.Transport) {
 		dial := t.DialContext
 		t.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
-			if isMetadata(address) {
+			if host, _, _ := net.SplitHostPort(address); host == "169.254.169.254" || host == "fd00:ec2::254" {
 				return quick.DialContext(ctx, network, address)
 			}
 			return dial(ctx, network, address)
@@ -80,11 +80,6 @@ func New() *Client {
 // at Amazon. Elsewhere nothing answers at its address, and a program without
 // credentials would wait long to hear that it has none.
 const metadataTimeout = time.Second
-
-func isMetadata(address string) bool {
-	host, _, _ := net.SplitHostPort(address)
-	return host == "169.254.169.254" || host == "fd00:ec2::254"
-}
 
 // guardRedirects returns a copy of c that follows no redirect to another origin.
 func guardRedirects(c *http.Client) *http.Client {

@@ -306,7 +306,9 @@ func (h *Holder) giveUp(ctx context.Context, t *cell.Tries, rec *lockrec.Record)
 	ctx, cancel := h.c.Space.Ending(ctx)
 	defer cancel()
 	l := &leftover{h: h, t: t, rec: rec, grant: rec.Grant, free: func(r *lockrec.Record) lockrec.Record {
-		free := h.c.unbegun(r)
+		unbegun := *r // the grant was never handed out
+		unbegun.NotBefore = time.Time{}
+		free := lockrec.Freed(&unbegun, h.c.Space.Clock.Wall())
 		if h.Job != nil {
 			free.Run = h.Job.Before(rec.Grant)
 		}
@@ -317,11 +319,4 @@ func (h *Holder) giveUp(ctx context.Context, t *cell.Tries, rec *lockrec.Record)
 		h.Under.remember(l)
 	}
 	return err
-}
-
-// unbegun returns the record that frees the lock of a grant that was never handed out.
-func (c *Client) unbegun(r *lockrec.Record) lockrec.Record {
-	free := *r
-	free.NotBefore = time.Time{}
-	return lockrec.Freed(&free, c.Space.Clock.Wall())
 }
