@@ -167,12 +167,8 @@ func (c *copier) checkpoint(ctx context.Context, key string, dryRun bool) error 
 	} else if err == nil {
 		r, err = c.to.keeper.Copy(ctx, from)
 	}
-	if errors.Is(err, store.ErrCorrupt) {
-		c.note(func() { c.bad = append(c.bad, err) })
-		return nil
-	}
 	if err != nil {
-		return err
+		return c.skipUnreadable(err)
 	}
 	c.note(func() {
 		c.read[checkpointDir+key] = fmt.Sprint(from)
@@ -195,12 +191,18 @@ func (c *copier) checkFree(ctx context.Context, key string) error {
 	switch {
 	case errors.Is(err, store.ErrNotFound):
 		return nil
-	case errors.Is(err, store.ErrCorrupt):
-		c.note(func() { c.bad = append(c.bad, err) })
-		return nil
 	case err == nil && info.Record.State != lease.Free:
 		held := &lease.HeldError{Name: info.Record.Name, Store: c.to.Store.URL, Record: info.Record}
 		c.note(func() { c.held = append(c.held, held.Error()) })
+	}
+	return c.skipUnreadable(err)
+}
+
+// skipUnreadable notes the error of something that cannot be read, and returns every other error.
+func (c *copier) skipUnreadable(err error) error {
+	if errors.Is(err, store.ErrCorrupt) {
+		c.note(func() { c.bad = append(c.bad, err) })
+		return nil
 	}
 	return err
 }
@@ -237,22 +239,14 @@ func (c *copier) unused(ctx context.Context, before map[string]string) error {
 		switch name, isLock := strings.CutPrefix(key, lockDir); {
 		case isLock:
 			info, err := c.from.Inspect(ctx, name)
-			if errors.Is(err, store.ErrCorrupt) {
-				c.note(func() { c.bad = append(c.bad, err) })
-				return nil
-			}
 			if err != nil && !errors.Is(err, store.ErrNotFound) {
-				return err
+				return c.skipUnreadable(err)
 			}
 			now = string(info.Version)
 		case strings.HasPrefix(key, checkpointDir):
 			at, err := state(c.from.keeper.Get(ctx, strings.TrimPrefix(key, checkpointDir), nil))
-			if errors.Is(err, store.ErrCorrupt) {
-				c.note(func() { c.bad = append(c.bad, err) })
-				return nil
-			}
 			if err != nil {
-				return err
+				return c.skipUnreadable(err)
 			}
 			now = fmt.Sprint(at)
 		}
