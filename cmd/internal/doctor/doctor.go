@@ -357,6 +357,19 @@ func (e *Examination) Use(within bool, handles ...store.Store) error {
 	return nil
 }
 
+// UseNew makes e examine two new handles below its own prefix, and returns the second one.
+func UseNew[S store.Store](e *Examination, open func() (S, error)) (S, error) {
+	first, err := open()
+	if err != nil {
+		return first, err
+	}
+	second, err := open()
+	if err != nil {
+		return second, err
+	}
+	return second, e.Use(true, first, second)
+}
+
 // Slow makes the examination of a store shorter in which each write waits for a pause: e tries the rules of
 // registers at the same time.
 func (e *Examination) Slow(pause time.Duration) {

@@ -75,17 +75,12 @@ func (p *bucket) begin(ctx context.Context, e *doctor.Examination, opts *s3bucke
 		return err
 	}
 	p.native = p.b.WithAbilities(object.Abilities()...)
-	var handles []store.Store
-	for range e.Handles {
+	p.st, err = doctor.UseNew(e, func() (*s3store.Store, error) {
 		// Trusted: what the registers do is to be seen, whatever the conditions of
 		// the bucket are worth.
-		st, err := s3store.New(p.b, p.prefix, &s3store.Options{Trusted: true})
-		if err != nil {
-			return err
-		}
-		handles, p.st = append(handles, st), st
-	}
-	if err := e.Use(true, handles...); err != nil {
+		return s3store.New(p.b, p.prefix, &s3store.Options{Trusted: true})
+	})
+	if err != nil {
 		return err
 	}
 	return e.Look(ctx)

@@ -57,17 +57,11 @@ func DynamoDB(client *dynamodb.Client, name string, opts *dynamostore.Options) *
 
 func (p *table) begin(ctx context.Context, e *doctor.Examination) error {
 	p.e = e
-	var handles []store.Store
-	for range e.Handles {
-		o := p.opts
-		o.Trusted = true // what the registers do is to be seen
-		st, err := dynamostore.New(p.client, p.name, &o)
-		if err != nil {
-			return err
-		}
-		handles = append(handles, st)
-	}
 	o := p.opts
+	o.Trusted = true // what the registers do is to be seen
+	if _, err := doctor.UseNew(e, func() (*dynamostore.Store, error) { return dynamostore.New(p.client, p.name, &o) }); err != nil {
+		return err
+	}
 	o.Trusted = false
 	// What its probe writes is below our own prefix, so that sweep finds it. Only a prefix
 	// of more than 200 bytes has no room for that.
@@ -76,9 +70,6 @@ func (p *table) begin(ctx context.Context, e *doctor.Examination) error {
 	}
 	var err error
 	if p.st, err = dynamostore.New(p.client, p.name, &o); err != nil {
-		return err
-	}
-	if err := e.Use(true, handles...); err != nil {
 		return err
 	}
 	err = e.Look(ctx)

@@ -25,20 +25,13 @@ func VersionedS3(bucket *s3bucket.Bucket, prefix string, opts *s3verstore.Option
 	p := &versions{}
 	return &doctor.Target{
 		Kind: s3verstore.Scheme, Name: strings.TrimSuffix(s3verstore.Scheme+"://"+bucket.Name()+"/"+strings.Trim(prefix, "/"), "/"),
-		Begin: func(ctx context.Context, e *doctor.Examination) error {
+		Begin: func(ctx context.Context, e *doctor.Examination) (err error) {
 			p.e = e
-			var handles []store.Store
-			for range e.Handles {
-				st, err := s3verstore.New(bucket, prefix, opts)
-				if err != nil {
-					return err
-				}
-				handles, p.st = append(handles, st), st
-			}
-			e.Slow(p.st.SettleDelay())
-			if err := e.Use(true, handles...); err != nil {
+			p.st, err = doctor.UseNew(e, func() (*s3verstore.Store, error) { return s3verstore.New(bucket, prefix, opts) })
+			if err != nil {
 				return err
 			}
+			e.Slow(p.st.SettleDelay())
 			return e.Look(ctx)
 		},
 		Steps: func(*doctor.Examination) []doctor.Step {

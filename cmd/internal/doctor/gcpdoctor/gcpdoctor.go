@@ -51,18 +51,13 @@ func Bucket(b *gcsbucket.Bucket, prefix string) *doctor.Target {
 	}
 }
 
-func (p *bucket) begin(ctx context.Context, e *doctor.Examination) error {
+func (p *bucket) begin(ctx context.Context, e *doctor.Examination) (err error) {
 	p.e = e
-	var handles []store.Store
-	for range e.Handles {
+	p.st, err = doctor.UseNew(e, func() (*gcsstore.Store, error) {
 		// Trusted: what the registers do is to be seen.
-		st, err := gcsstore.New(p.b, p.prefix, &gcsstore.Options{Trusted: true})
-		if err != nil {
-			return err
-		}
-		handles, p.st = append(handles, st), st
-	}
-	if err := e.Use(true, handles...); err != nil {
+		return gcsstore.New(p.b, p.prefix, &gcsstore.Options{Trusted: true})
+	})
+	if err != nil {
 		return err
 	}
 	if object.TraitsOf(p.b).Trusted {
