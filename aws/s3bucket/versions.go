@@ -64,8 +64,7 @@ const (
 func (v Versions) call(ctx context.Context, timeout time.Duration, n names, f func(ctx context.Context, opt func(*s3.Options)) error) (*awscall.Call, error) {
 	c := awscall.New(ctx, v.b.where)
 	err := v.b.send(ctx, c, timeout, f)
-	switch {
-	case c.Status() == http.StatusNotFound && awscall.Code(err) == "NotFound":
+	if c.Status() == http.StatusNotFound && awscall.Code(err) == "NotFound" {
 		err = store.ErrNotFound // the answer to a HEAD has no body that could tell more
 	}
 	switch {

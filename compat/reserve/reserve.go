@@ -188,10 +188,9 @@ func (a *attempt) acquire(ctx context.Context) (*hold, error) {
 	again := false // check again before the operation
 	renewed := 0
 	for turn := 1; ; turn++ {
-		if turn > 2 { // rows change while this attempt reads them
-			if backoff.Sleep(ctx, rand.N(TestInterval)) != nil {
-				return nil, store.MarkNotApplied(fmt.Errorf("reserving %q: %w", a.key, store.Cause(ctx)))
-			}
+		// After two turns, rows change while this attempt reads them.
+		if turn > 2 && backoff.Sleep(ctx, rand.N(TestInterval)) != nil {
+			return nil, store.MarkNotApplied(fmt.Errorf("reserving %q: %w", a.key, store.Cause(ctx)))
 		}
 		held, err := a.put(ctx, over)
 		var met *ConflictError

@@ -210,8 +210,7 @@ func (t *Table) arrange(found description) (*layout, error) {
 		case c.keyText:
 			c.class = classText
 		}
-		switch {
-		case c.class != classText && c.class != classNumber || c.caseless:
+		if c.class != classText && c.class != classNumber || c.caseless {
 			return nil, fmt.Errorf("the key column %q has the type %s; it must have a number type, or a text type that compares texts exactly", key.Name, c.kind)
 		}
 		l.keys = append(l.keys, c)

@@ -98,7 +98,7 @@ func (d *driver) page(ctx context.Context, consumer jetstream.Consumer) (page []
 		return nil, 0, d.explain(batch.Error())
 	case len(page) == 0:
 		// The messages that were pending may have been removed meanwhile.
-		info, err := bounded(ctx, d, "$JS.API.CONSUMER.", func(ctx context.Context) (*jetstream.ConsumerInfo, error) { return consumer.Info(ctx) })
+		info, err := bounded(ctx, d, "$JS.API.CONSUMER.", consumer.Info)
 		if err == nil && info.NumPending > 0 {
 			err = fmt.Errorf("%w: the listing got no answer within %v", store.ErrUnavailable, engine.Share(ctx, d.o.Timeout))
 		}

@@ -99,10 +99,8 @@ func (w *world) announceNext(c int) bool {
 
 // sendAttach renews the lease of a ticket for a guard.
 func (w *world) sendAttach(c int) bool {
-	if w.Fault == TicketTrustsAnnounced {
-		if !w.announceNext(c) {
-			return false
-		}
+	if w.Fault == TicketTrustsAnnounced && !w.announceNext(c) {
+		return false
 	}
 	if next := w.carried(c); int(next.n)+int(w.cl[c].n) >= maxAnnounced {
 		return false // the next ticket could not announce it

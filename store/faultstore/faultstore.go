@@ -175,10 +175,8 @@ func (s *Store) call(ctx context.Context, op *store.Op, next store.Handler) erro
 	}
 	answer := *op
 	err := next(ctx, &answer)
-	if p.after > 0 {
-		if backoff.Sleep(ctx, p.after) != nil {
-			return s.unknown(op, store.Cause(ctx), lostWriteOf(&answer, err))
-		}
+	if p.after > 0 && backoff.Sleep(ctx, p.after) != nil {
+		return s.unknown(op, store.Cause(ctx), lostWriteOf(&answer, err))
 	}
 	if p.fault.Action == Lose {
 		return s.unknown(op, fault, lostWriteOf(&answer, err))

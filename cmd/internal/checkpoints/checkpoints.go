@@ -446,8 +446,7 @@ func (a *access) checkpointWatch(f *checkpointFlags) *cobra.Command {
 						continue
 					}
 					seen = true
-					switch {
-					case !c.Exists && !a.JSON:
+					if !c.Exists && !a.JSON {
 						a.Notef("checkpoint %q does not exist", args[0])
 						continue
 					}

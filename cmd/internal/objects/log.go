@@ -242,10 +242,7 @@ If the log does not exist, read prints nothing. If "commit-log trim" has removed
 						}
 						from = e.Number + 1
 					}
-					if !follow {
-						return nil
-					}
-					if backoff.Sleep(ctx, followEvery) != nil {
+					if !follow || backoff.Sleep(ctx, followEvery) != nil {
 						return nil
 					}
 				}

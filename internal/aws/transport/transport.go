@@ -134,10 +134,8 @@ var warned sync.Map
 
 // warn reports credentials that go unencrypted over a network.
 func (c *Client) warn(r *http.Request) {
-	if c.log == nil || r.URL.Scheme != "http" || r.Header.Get("Authorization") == "" || isLoopback(r.URL.Hostname()) {
-		return
-	}
-	if !c.log.Enabled(r.Context(), slog.LevelWarn) {
+	unencrypted := r.URL.Scheme == "http" && r.Header.Get("Authorization") != "" && !isLoopback(r.URL.Hostname())
+	if !unencrypted || c.log == nil || !c.log.Enabled(r.Context(), slog.LevelWarn) {
 		return
 	}
 	if _, before := warned.LoadOrStore(r.URL.Host, true); !before {
