@@ -172,6 +172,20 @@ func (d *Dir) CreateMode(prefix string, mode fs.FileMode) (*File, error) {
 	return &File{f, d, name, false}, nil
 }
 
+// Replace gives a file new content, and the mode as [Dir.CreateMode] does. Readers see the old content or the new
+// one. It syncs nothing. While Replace runs, a temporary file has a name that begins with prefix.
+func (d *Dir) Replace(name, prefix string, mode fs.FileMode, content []byte) error {
+	f, err := d.CreateMode(prefix, mode)
+	if err != nil {
+		return err
+	}
+	defer f.Discard()
+	if _, err := f.Write(content); err != nil {
+		return err
+	}
+	return f.Install(name)
+}
+
 // CreateUnnamed is [Dir.CreateMode] for a file that has no name before it is installed. Then a killed
 // process leaves no file. If the system or the file system cannot do this, the file gets a temporary
 // name.

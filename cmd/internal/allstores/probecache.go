@@ -88,10 +88,7 @@ func (k probeCache) note() {
 		return
 	}
 	defer dir.Close()
-	if f, err := dir.Create(".new-"); err == nil {
-		defer f.Discard()
-		_ = f.Install(filepath.Base(string(k)))
-	}
+	_ = dir.Replace(filepath.Base(string(k)), ".new-", 0o600, nil)
 }
 
 // forget makes the next run probe again.

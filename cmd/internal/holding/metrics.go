@@ -99,15 +99,7 @@ func (t *tally) add(ctx context.Context, result error) error {
 			}
 		}
 	}
-	file, err := dir.CreateMode(".metrics-", 0o644) // the exporter may run as another user
-	if err != nil {
-		return err
-	}
-	defer file.Discard()
-	if _, err := file.Write(values.AppendText(nil)); err != nil {
-		return err
-	}
-	return file.Install(name)
+	return dir.Replace(name, ".metrics-", 0o644, values.AppendText(nil)) // the exporter may run as another user
 }
 
 // lockMetrics locks the file against other runs. It waits for at most a few seconds.

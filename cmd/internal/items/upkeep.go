@@ -113,15 +113,7 @@ func (p progressFile) write(at string) error {
 		return err
 	}
 	defer dir.Close()
-	f, err := dir.CreateMode(".holdfast-resume-", 0o600)
-	if err != nil {
-		return err
-	}
-	defer f.Discard()
-	if _, err := f.Write(text); err != nil {
-		return err
-	}
-	return f.Install(filepath.Base(p.name))
+	return dir.Replace(filepath.Base(p.name), ".holdfast-resume-", 0o600, text)
 }
 
 // done removes the file.

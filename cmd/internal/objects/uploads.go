@@ -1,7 +1,6 @@
 package objects
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -71,15 +70,7 @@ func (r rememberedUpload) put(u object.Upload) error {
 		return err
 	}
 	defer dir.Close()
-	f, err := dir.Create(".new-")
-	if err != nil {
-		return err
-	}
-	defer f.Discard()
-	if _, err := f.ReadFrom(bytes.NewReader(text)); err != nil {
-		return err
-	}
-	return f.Install(r.name)
+	return dir.Replace(r.name, ".new-", 0o600, text)
 }
 
 // upload puts a file. If the bucket uploads the file in parts, and the upload is

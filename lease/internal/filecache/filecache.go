@@ -68,13 +68,7 @@ func (d Dir) Save(s cell.Observation) {
 		}
 	}
 	name := fileName(s.Store, s.Key)
-	f, err := dir.Create(name + ".")
-	if err != nil {
-		return
-	}
-	defer f.Discard()
-	// Nothing is synced, since a lost file costs only time.
-	if _, err = f.Write(b); err != nil || f.Install(name) != nil {
+	if dir.Replace(name, name+".", 0o600, b) != nil { // not synced, since a lost file costs only time
 		return
 	}
 	if mathrand.IntN(sweepOnceIn) == 0 {
