@@ -321,9 +321,5 @@ func (c *call) hide(text string) string {
 
 // oneLine shortens a text to one line.
 func oneLine(text string) string {
-	text = strings.Join(strings.Fields(text), " ")
-	if len(text) > maxText {
-		text = strings.ToValidUTF8(text[:maxText], "") + "..."
-	}
-	return text
+	return secrettext.Shorten(strings.Join(strings.Fields(text), " "), maxText)
 }

@@ -229,8 +229,5 @@ func (d *driver) classify(e *statusError) error {
 
 // text returns the text of an error, short and without secrets.
 func (d *driver) text(text string) string {
-	if len(text) > maxText {
-		text = strings.ToValidUTF8(text[:maxText], "") + "..."
-	}
-	return secrettext.Hide(text, d.cluster.secrets())
+	return secrettext.Hide(secrettext.Shorten(text, maxText), d.cluster.secrets())
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/holdfast-go/holdfast/internal/drivers/secrettext"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/engine"
 )
@@ -130,11 +131,7 @@ func bounded[T any](ctx context.Context, d *driver, subject string, f func(conte
 
 // explain makes an error of NATS match the errors of package store.
 func (d *driver) explain(err error) error {
-	text := strings.TrimPrefix(err.Error(), "nats: ")
-	if len(text) > maxText {
-		text = strings.ToValidUTF8(text[:maxText], "") + "..."
-	}
-	text = d.o.Hide(text)
+	text := d.o.Hide(secrettext.Shorten(strings.TrimPrefix(err.Error(), "nats: "), maxText))
 	failed := func(kind error, advice string) error {
 		if advice != "" {
 			advice = "; " + advice

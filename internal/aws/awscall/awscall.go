@@ -379,12 +379,8 @@ func (c *Call) unanswered(err error) error {
 // Text describes the failure for people, on one line. The text has no names of software layers, no
 // address of the request, and no secrets.
 func (c *Call) Text(err error) string {
-	text := c.Hide(strings.Join(strings.Fields(plain(err)), " "))
 	// Some servers put a whole page into the message.
-	if len(text) > maxText {
-		text = strings.ToValidUTF8(text[:maxText], "") + "..."
-	}
-	return text
+	return secrettext.Shorten(c.Hide(strings.Join(strings.Fields(plain(err)), " ")), maxText)
 }
 
 // maxText is the longest text of an error, in bytes.

@@ -28,6 +28,14 @@ func Hide(text string, secrets []string) string {
 	return text
 }
 
+// Shorten returns at most the first max bytes of a text, with an ellipsis if that is not the whole text.
+func Shorten(text string, max int) string {
+	if len(text) > max {
+		text = strings.ToValidUTF8(text[:max], "") + "..."
+	}
+	return text
+}
+
 // hide takes a secret out of a text, and what is left of it where it was cut off.
 func hide(text, secret string) string {
 	var out strings.Builder
