@@ -354,11 +354,7 @@ func (a *access) resumeKeyCommand() *cobra.Command {
 			if err != nil {
 				return exit.With(exit.Usage, err)
 			}
-			if a.JSON {
-				return a.PrintJSON(map[string]string{"key": key})
-			}
-			_, err = fmt.Fprintln(a.Stdout, key)
-			return err
+			return a.Print(map[string]string{"key": key}, key)
 		},
 	}
 	cmd.Flags().StringVar(&fingerprint, "fingerprint", "", "fingerprint of the event's schema")

@@ -238,11 +238,7 @@ func (a *access) checkpointGet(f *checkpointFlags) *cobra.Command {
 }
 
 func (a *access) printCheckpoint(v checkpointView) error {
-	if a.JSON {
-		return a.PrintJSON(v)
-	}
-	_, err := fmt.Fprintln(a.Stdout, v.Sequence)
-	return err
+	return a.Print(v, v.Sequence)
 }
 
 // changeFlags are the flags of reset and rm.
@@ -450,7 +446,7 @@ func (a *access) checkpointWatch(f *checkpointFlags) *cobra.Command {
 						a.Notef("checkpoint %q does not exist", args[0])
 						continue
 					}
-					if err := a.printLine(viewCheckpoint(c)); err != nil {
+					if err := a.PrintLine(viewCheckpoint(c), c.Sequence); err != nil {
 						return err
 					}
 				}
@@ -458,14 +454,6 @@ func (a *access) checkpointWatch(f *checkpointFlags) *cobra.Command {
 			})
 		},
 	}
-}
-
-// printLine prints one checkpoint of a stream: a bare value, or JSON on one line.
-func (a *access) printLine(v checkpointView) error {
-	if !a.JSON {
-		return a.printCheckpoint(v)
-	}
-	return printable.JSON(a.Stdout).Encode(v)
 }
 
 // completeKey offers the keys of checkpoints for the first argument.

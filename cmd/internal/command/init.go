@@ -35,11 +35,8 @@ rows of a table of reservations, init turns this removal on.`,
 
 func (a *app) init(ctx context.Context) error {
 	result, err := a.Init(ctx)
-	if err == nil && a.JSON {
-		return a.PrintJSON(result)
+	if err != nil {
+		return err
 	}
-	if err == nil {
-		a.Notef("%s can be used", result["store"])
-	}
-	return err
+	return a.PrintOrNote(result, "%s can be used", result["store"])
 }

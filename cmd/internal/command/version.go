@@ -31,11 +31,7 @@ func (a *app) versionCommand() *cobra.Command {
 				result["stores_version"] = version
 				text += "\n" + companion + " " + found
 			}
-			if a.JSON {
-				return a.PrintJSON(result)
-			}
-			_, err := fmt.Fprintln(a.Stdout, text)
-			return err
+			return a.Print(result, text)
 		},
 	}
 }

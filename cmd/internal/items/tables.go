@@ -131,11 +131,7 @@ func (a *access) itemsMake(cmd *cobra.Command, f *itemFlags, partition, sort lar
 	result := map[string]any{"usable": true}
 	done := func(s largeitem.Schema) error {
 		result["table"] = s.Name
-		if a.JSON {
-			return a.PrintJSON(result)
-		}
-		a.Notef("%s can be used", s.Name)
-		return nil
+		return a.PrintOrNote(result, "%s can be used", s.Name)
 	}
 	if f.bucket == "" {
 		return a.withTable(cmd, f, func(ctx context.Context, t largeitem.Table) error {

@@ -122,9 +122,6 @@ func (a *access) printItem(i *largeitem.Item, typed bool) error {
 	if err != nil {
 		return err
 	}
-	if a.JSON {
-		return printable.JSON(a.Stdout).Encode(v)
-	}
 	line := printable.Text(string(v.Key))
 	for _, name := range slices.Sorted(maps.Keys(v.Large)) {
 		size := "?"
@@ -136,6 +133,5 @@ func (a *access) printItem(i *largeitem.Item, typed bool) error {
 	for _, name := range slices.Sorted(maps.Keys(v.Foreign)) {
 		line += "\t" + printable.Text(name) + "=foreign"
 	}
-	_, err = fmt.Fprintln(a.Stdout, line)
-	return err
+	return a.PrintLine(v, line)
 }

@@ -178,11 +178,8 @@ func (a *access) breakUnreadable(ctx context.Context, name string, yes bool) err
 	if err != nil {
 		return err
 	}
-	if a.JSON {
-		return a.PrintJSON(map[string]any{"lock": name, "token": rec.Token, "store": st.URL, "copy": kept})
-	}
-	a.Notef("lock %q on %s can be used again: its token is %d", name, st.URL, rec.Token)
-	return nil
+	view := map[string]any{"lock": name, "token": rec.Token, "store": st.URL, "copy": kept}
+	return a.PrintOrNote(view, "lock %q on %s can be used again: its token is %d", name, st.URL, rec.Token)
 }
 
 // mover is a store that moves away a register that it cannot read, and returns where to.

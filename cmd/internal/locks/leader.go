@@ -125,9 +125,6 @@ func (a *access) watchLeader(ctx context.Context, client *lease.Client, name, ur
 }
 
 func (a *access) leaderLine(v leaderView) error {
-	if a.JSON {
-		return printable.JSON(a.Stdout).Encode(v)
-	}
 	text := v.Time.Local().Format("15:04:05.000") + "  "
 	switch v.State {
 	case string(lease.LeaderActive), string(lease.LeaderExpired):
@@ -144,6 +141,5 @@ func (a *access) leaderLine(v leaderView) error {
 	default:
 		text += v.State + "  " + printable.Text(v.Error)
 	}
-	_, err := fmt.Fprintln(a.Stdout, text)
-	return err
+	return a.PrintLine(v, text)
 }

@@ -51,9 +51,6 @@ func (a *access) resize(ctx context.Context, name string, slots int) error {
 	if err != nil {
 		return err
 	}
-	if a.JSON {
-		return a.PrintJSON(leases.ViewOf(client, lease.Info{Record: rec}, st.URL))
-	}
-	a.Notef("lock %q on %s has %d slots, of which %s held", name, st.URL, rec.Slots, leases.AreOf(len(rec.Holders)))
-	return nil
+	view := leases.ViewOf(client, lease.Info{Record: rec}, st.URL)
+	return a.PrintOrNote(view, "lock %q on %s has %d slots, of which %s held", name, st.URL, rec.Slots, leases.AreOf(len(rec.Holders)))
 }

@@ -186,13 +186,9 @@ func stateOf(r lease.Record) string {
 }
 
 func (a *access) watchLine(line watchLine) error {
-	if a.JSON {
-		return printable.JSON(a.Stdout).Encode(line)
-	}
 	text := fmt.Sprintf("%s  %s  %s  token %d  %s", line.Time.Local().Format("2006-01-02 15:04:05.000"), printable.Text(line.Name), line.StateText(), line.Token, printable.Text(line.by))
 	if line.Error != "" {
 		text += "  " + printable.Text(line.Error)
 	}
-	_, err := fmt.Fprintln(a.Stdout, text)
-	return err
+	return a.PrintLine(line, text)
 }

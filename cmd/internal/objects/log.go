@@ -200,11 +200,7 @@ func appendLast(ctx context.Context, l *object.Log, body []byte) (object.LogEntr
 
 // printEntry prints the number of an entry, or the whole entry with --json.
 func (a *access) printEntry(v entryView) error {
-	if a.JSON {
-		return a.PrintJSON(v)
-	}
-	_, err := fmt.Fprintln(a.Stdout, v.Number)
-	return err
+	return a.Print(v, v.Number)
 }
 
 // followEvery is how often commit-log read --follow looks for new entries.

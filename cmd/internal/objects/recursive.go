@@ -323,12 +323,9 @@ func (a *access) lsObjects(ctx context.Context, raw string, recursive bool) erro
 				return err
 			}
 			n++
-			switch deeper := !recursive && info.Version == ""; {
-			case deeper && a.JSON:
-				err = printable.JSON(a.Stdout).Encode(prefixView{urlOf(b, info.Key), info.Key})
-			case deeper:
-				_, err = fmt.Fprintf(a.Stdout, "-\t-\t-\t%s\n", printable.Text(info.Key))
-			default:
+			if !recursive && info.Version == "" {
+				err = a.PrintLine(prefixView{urlOf(b, info.Key), info.Key}, "-\t-\t-\t"+printable.Text(info.Key))
+			} else {
 				err = a.printListed(objectViewOf(b, info))
 			}
 			if err != nil {

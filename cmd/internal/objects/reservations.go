@@ -102,13 +102,9 @@ the table.`,
 }
 
 func (a *access) printReservation(v reservationView) error {
-	if a.JSON {
-		return printable.JSON(a.Stdout).Encode(v)
-	}
 	since := "-"
 	if v.Since != nil {
 		since = v.Since.Format(time.RFC3339)
 	}
-	_, err := fmt.Fprintf(a.Stdout, "%s\t%d\t%s\t%s\t%s\n", v.State, v.Generation, since, printable.Text(cmp.Or(v.Version, "*")), printable.Text(v.Key))
-	return err
+	return a.PrintLine(v, fmt.Sprintf("%s\t%d\t%s\t%s\t%s", v.State, v.Generation, since, printable.Text(cmp.Or(v.Version, "*")), printable.Text(v.Key)))
 }

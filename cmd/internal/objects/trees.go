@@ -118,11 +118,7 @@ func (t *tree) report(name, text string, view any, err error) error {
 		return nil
 	}
 	t.ok, t.row = t.ok+1, 0
-	if t.a.JSON {
-		err = printable.JSON(t.a.Stdout).Encode(view)
-	} else {
-		_, err = fmt.Fprintln(t.a.Stdout, printable.Text(text))
-	}
+	err = t.a.PrintLine(view, printable.Text(text))
 	t.progress(fmt.Sprintf("%d %s, %d failed", t.ok, t.done, t.failed))
 	return err
 }

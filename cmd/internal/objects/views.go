@@ -124,11 +124,7 @@ func urlOf(b stores.Bucket, key string) string {
 
 // printObject prints what was written: its version, or the whole view with --json.
 func (a *access) printObject(v objectView) error {
-	if a.JSON {
-		return a.PrintJSON(v)
-	}
-	_, err := fmt.Fprintln(a.Stdout, printable.Text(v.Version))
-	return err
+	return a.Print(v, printable.Text(v.Version))
 }
 
 func (a *access) printStat(v objectView) error {
@@ -168,13 +164,9 @@ func (a *access) printStat(v objectView) error {
 
 // printListed prints one object of a listing. A listing can be long.
 func (a *access) printListed(v objectView) error {
-	if a.JSON {
-		return printable.JSON(a.Stdout).Encode(v)
-	}
 	modified := "-"
 	if v.Modified != nil {
 		modified = v.Modified.UTC().Format(time.RFC3339)
 	}
-	_, err := fmt.Fprintf(a.Stdout, "%d\t%s\t%s\t%s\n", v.Size, modified, printable.Text(v.Version), printable.Text(v.Key))
-	return err
+	return a.PrintLine(v, fmt.Sprintf("%d\t%s\t%s\t%s", v.Size, modified, printable.Text(v.Version), printable.Text(v.Key)))
 }

@@ -69,3 +69,30 @@ func (p *Printer) PrintJSON(v any) error {
 	enc.SetIndent("", "  ")
 	return enc.Encode(v)
 }
+
+// Print writes a result to stdout: v with --json, otherwise a line of text.
+func (p *Printer) Print(v, text any) error {
+	if p.JSON {
+		return p.PrintJSON(v)
+	}
+	_, err := fmt.Fprintln(p.Stdout, text)
+	return err
+}
+
+// PrintLine is Print for one of several results: v also takes one line.
+func (p *Printer) PrintLine(v, text any) error {
+	if p.JSON {
+		return printable.JSON(p.Stdout).Encode(v)
+	}
+	_, err := fmt.Fprintln(p.Stdout, text)
+	return err
+}
+
+// PrintOrNote writes v to stdout with --json, and otherwise a note to stderr.
+func (p *Printer) PrintOrNote(v any, format string, args ...any) error {
+	if p.JSON {
+		return p.PrintJSON(v)
+	}
+	p.Notef(format, args...)
+	return nil
+}
