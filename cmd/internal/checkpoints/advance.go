@@ -28,15 +28,17 @@ func (p *positionFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&p.data, "data", "", "JSON data of the checkpoint")
 }
 
-func (p *positionFlags) position(sequence uint64) (checkpoint.Position, error) {
+// position returns the position with a sequence that a user gave.
+func (p *positionFlags) position(text string) (checkpoint.Position, error) {
+	sequence, err := parseSequence(text)
 	pos := checkpoint.Position{Sequence: sequence, EventID: p.event}
-	if p.data != "" {
+	if err == nil && p.data != "" {
 		if !json.Valid([]byte(p.data)) {
 			return pos, exit.Usagef("--data is not JSON: %.60q", p.data)
 		}
 		pos.Data = []byte(p.data)
 	}
-	return pos, nil
+	return pos, err
 }
 
 func (a *access) checkpointAdvance(f *checkpointFlags) *cobra.Command {
@@ -68,11 +70,7 @@ has read.`,
 					return a.advanceStream(ctx, k, args[0], opts)
 				})
 			}
-			sequence, err := parseSequence(args[1])
-			if err != nil {
-				return err
-			}
-			to, err := p.position(sequence)
+			to, err := p.position(args[1])
 			if err != nil {
 				return err
 			}

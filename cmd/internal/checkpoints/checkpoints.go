@@ -283,7 +283,7 @@ On a terminal reset first shows the change, and asks for confirmation.`,
 		ValidArgsFunction: a.completeKey(f),
 		Args:              cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			sequence, err := parseSequence(args[1])
+			to, err := p.position(args[1])
 			if err != nil {
 				return err
 			}
@@ -291,12 +291,8 @@ On a terminal reset first shows the change, and asks for confirmation.`,
 			if err != nil {
 				return err
 			}
-			to, err := p.position(sequence)
-			if err != nil {
-				return err
-			}
 			return a.withCheckpoints(cmd.Context(), f, func(ctx context.Context, k checkpoint.Store) error {
-				what := fmt.Sprintf("Reset %q to %d", args[0], sequence)
+				what := fmt.Sprintf("Reset %q to %d", args[0], to.Sequence)
 				if err := a.confirmChange(ctx, k, args[0], what, c); err != nil {
 					return err
 				}
