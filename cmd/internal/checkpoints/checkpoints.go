@@ -12,7 +12,6 @@ import (
 	"strconv"
 	"text/tabwriter"
 	"time"
-	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -56,15 +55,8 @@ type checkpointView struct {
 }
 
 func viewCheckpoint(c checkpoint.Checkpoint) checkpointView {
-	v := checkpointView{Key: c.Key, Exists: c.Exists, Sequence: c.Sequence, EventID: c.EventID, Epoch: c.Epoch, Token: c.Token}
-	if text := string(c.Data); c.Data != nil && utf8.ValidString(text) {
-		v.Data = &text
-	} else {
-		v.Base64 = c.Data
-	}
-	if !c.Written.IsZero() {
-		v.Written = &c.Written
-	}
+	v := checkpointView{Key: c.Key, Exists: c.Exists, Sequence: c.Sequence, EventID: c.EventID, Epoch: c.Epoch, Token: c.Token, Written: printable.Time(c.Written)}
+	v.Data, v.Base64 = leases.TextOrBytes(c.Data)
 	return v
 }
 

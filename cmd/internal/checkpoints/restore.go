@@ -12,6 +12,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/cmd/internal/exit"
 	"github.com/holdfast-go/holdfast/cmd/internal/output"
+	"github.com/holdfast-go/holdfast/cmd/internal/printable"
 	"github.com/holdfast-go/holdfast/compat/avisofile"
 )
 
@@ -114,10 +115,7 @@ type stepView struct {
 func viewRestored(file string, r avisofile.RestoreResult, dryRun bool) restoredView {
 	v := restoredView{
 		File: file, Copy: r.Backup.Path, Keys: r.Backup.Keys, Written: r.Backup.Written, Kept: r.ReplacedPath, DryRun: dryRun,
-		Compared: r.Compared, Back: []stepView{},
-	}
-	if !r.Changed.IsZero() {
-		v.Changed = &r.Changed
+		Compared: r.Compared, Back: []stepView{}, Changed: printable.Time(r.Changed),
 	}
 	for _, s := range r.MovedBack {
 		step := stepView{Key: s.Key, From: s.From}

@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/holdfast-go/holdfast/cmd/internal/output"
+	"github.com/holdfast-go/holdfast/cmd/internal/printable"
 	"github.com/holdfast-go/holdfast/internal/workerpool"
 	"github.com/holdfast-go/holdfast/lease"
 	"github.com/holdfast-go/holdfast/observe/lockstate"
@@ -31,11 +32,7 @@ func ViewOfRequest(ask *lease.YieldRequest) *YieldRequestView {
 	if ask == nil {
 		return nil
 	}
-	v := &YieldRequestView{By: ask.By, Reason: ask.Reason, Acknowledged: ask.Acknowledged, Refusal: ask.RefusalReason}
-	if !ask.At.IsZero() {
-		v.At = &ask.At
-	}
-	return v
+	return &YieldRequestView{By: ask.By, Reason: ask.Reason, At: printable.Time(ask.At), Acknowledged: ask.Acknowledged, Refusal: ask.RefusalReason}
 }
 
 // TextOrBytes returns data as JSON has it: as text where it is text.
@@ -94,11 +91,7 @@ type MemberView struct {
 func viewsOf(members []lease.Member) []MemberView {
 	var views []MemberView
 	for _, m := range members {
-		v := MemberView{Mode: string(m.Mode), Slot: m.Slot, Token: m.Token, Session: m.Session}
-		if !m.Since.IsZero() {
-			v.Since = &m.Since
-		}
-		views = append(views, v)
+		views = append(views, MemberView{Mode: string(m.Mode), Slot: m.Slot, Token: m.Token, Session: m.Session, Since: printable.Time(m.Since)})
 	}
 	return views
 }
@@ -230,9 +223,7 @@ func ViewOf(client *lease.Client, info lease.Info, url string) LockView {
 	v := LockView{
 		Name: r.Name, State: string(r.State), Token: r.Token, Holder: r.Holder,
 		Liveness: info.Liveness.String(), TTL: r.TTL.Milliseconds(), Store: url,
-	}
-	if !r.Granted.IsZero() {
-		v.Granted = &r.Granted
+		Granted: printable.Time(r.Granted), After: printable.Time(r.NotBefore),
 	}
 	v.now = r.State == lease.Broken && r.Immediate
 	v.Renewed, v.Expires, v.Expired = renewal(client, info)
@@ -245,9 +236,6 @@ func ViewOf(client *lease.Client, info lease.Info, url string) LockView {
 	}
 	v.Slots, v.Holders, v.Queue = r.Slots, viewsOf(r.Holders), viewsOf(r.Queue)
 	v.Asked, v.Linger = ViewOfRequest(r.YieldRequest), r.Linger.Milliseconds()
-	if !r.NotBefore.IsZero() {
-		v.After = &r.NotBefore
-	}
 	v.LastRun = viewOfRun(r.Run)
 	v.Data, v.Base64 = TextOrBytes(r.Data)
 	return v
@@ -288,14 +276,10 @@ func viewOfRun(r *lease.Run) *RunView {
 	if r == nil {
 		return nil
 	}
-	v := &RunView{
-		Period: r.Period, Began: r.Began, Until: r.PeriodEnd, Result: lockstate.RunResult(r.Outcome),
+	return &RunView{
+		Period: r.Period, Began: r.Began, Ended: printable.Time(r.Ended), Until: r.PeriodEnd, Result: lockstate.RunResult(r.Outcome),
 		Error: r.Error, Holder: r.Holder, Tries: r.Attempts, Again: r.RerunAllowed,
 	}
-	if !r.Ended.IsZero() {
-		v.Ended = &r.Ended
-	}
-	return v
 }
 
 // Short returns the result of the run, and how long ago that was.

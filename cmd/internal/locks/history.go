@@ -39,11 +39,7 @@ type historyView struct {
 }
 
 func viewOfEntry(name string, e lease.HistoryEntry, url string) historyView {
-	v := historyView{Name: name, Seq: e.Seq, Kind: strings.ReplaceAll(string(e.Kind), " ", "_"), Token: e.Token, Holder: e.Holder, By: e.By, Reason: e.Reason, Slot: e.Slot, Missing: e.Missing, Store: url}
-	if !e.Time.IsZero() {
-		v.Time = &e.Time
-	}
-	return v
+	return historyView{Name: name, Seq: e.Seq, Time: printable.Time(e.Time), Kind: strings.ReplaceAll(string(e.Kind), " ", "_"), Token: e.Token, Holder: e.Holder, By: e.By, Reason: e.Reason, Slot: e.Slot, Missing: e.Missing, Store: url}
 }
 
 func (a *access) historyCommand() *cobra.Command {

@@ -31,12 +31,9 @@ type leaderView struct {
 }
 
 func viewOfLeader(name string, l lease.Leader, err error, url string) leaderView {
-	v := leaderView{Name: name, State: string(l.State), Token: l.Token, Holder: l.Holder, Store: url}
+	v := leaderView{Name: name, State: string(l.State), Token: l.Token, Holder: l.Holder, Since: printable.Time(l.Since), Store: url}
 	if err != nil && !errors.Is(err, lease.ErrNoLeader) {
 		v.State, v.Error = "unreadable", output.OneLine(err)
-	}
-	if !l.Since.IsZero() {
-		v.Since = &l.Since
 	}
 	v.Value, v.Base64 = leases.TextOrBytes(l.Value)
 	return v

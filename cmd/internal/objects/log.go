@@ -41,10 +41,7 @@ type trimmedView struct {
 }
 
 func viewEntry(log string, e object.LogEntry, body bool) entryView {
-	v := entryView{Log: log, Number: e.Number, ID: e.ID}
-	if !e.Modified.IsZero() {
-		v.Modified = &e.Modified
-	}
+	v := entryView{Log: log, Number: e.Number, ID: e.ID, Modified: printable.Time(e.Modified)}
 	if text := string(e.Body); body && utf8.ValidString(text) {
 		v.Data = &text
 	} else if body {

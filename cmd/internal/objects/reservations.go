@@ -31,11 +31,7 @@ type reservationView struct {
 func viewReservation(table string, s reserve.Reservation) reservationView {
 	v := reservationView{
 		Table: table, Key: s.Key, Version: string(s.Version), Generation: s.Generation,
-		TimeoutMS: s.Timeout.Milliseconds(), State: "expired", WriteID: s.Nonce,
-	}
-	if !s.Since.IsZero() {
-		since := s.Since.UTC()
-		v.Since = &since
+		TimeoutMS: s.Timeout.Milliseconds(), State: "expired", WriteID: s.Nonce, Since: printable.Time(s.Since.UTC()),
 	}
 	switch {
 	case s.Live:

@@ -107,9 +107,7 @@ func objectViewOf(b stores.Bucket, info object.Info) objectView {
 	v := objectView{
 		URL: urlOf(b, info.Key), Key: info.Key, Version: string(info.Version), Size: info.Size,
 		ContentType: info.ContentType, Headers: info.Headers, Metadata: info.Metadata, WriteID: info.WriteInfo.ID,
-	}
-	if !info.Modified.IsZero() {
-		v.Modified = &info.Modified
+		Modified: printable.Time(info.Modified),
 	}
 	if f := info.WriteInfo.Fence; f != nil {
 		v.Fence = &fenceView{f.Lock, f.Token}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
 	"unicode"
 	"unicode/utf8"
 )
@@ -58,6 +59,14 @@ func OneLine(s string) string {
 
 // Line joins the lines of s as [OneLine] does, and escapes control characters as [Text] does.
 func Line(s string) string { return Text(OneLine(s)) }
+
+// Time returns a time as JSON has it: nil, and so null or nothing, if it is not known.
+func Time(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	return &t
+}
 
 // JSON returns an encoder that writes control characters as JSON escapes. Each document ends with a
 // newline.
