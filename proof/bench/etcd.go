@@ -106,23 +106,27 @@ func (s countedStream) SendMsg(m any) error {
 	return s.ClientStream.SendMsg(m)
 }
 
-func (m *etcdMember) lock(ctx context.Context, name string, mode mode) (func() error, error) {
+func (m *etcdMember) lock(ctx context.Context, name string, mode mode) (lock, error) {
 	switch mode {
 	case exclusive, fair, once: // its locks are given in the order of arrival
 		l := concurrency.NewMutex(m.s, "/"+m.under+"/lock/"+name)
 		if err := l.Lock(ctx); err != nil {
 			return nil, err
 		}
-		return func() error { return l.Unlock(context.Background()) }, nil
+		return (*etcdLock)(l), nil
 	case shared:
 		l := recipe.NewRWMutex(m.s, "/"+m.under+"/shared/"+name)
 		if err := l.RLock(); err != nil {
 			return nil, err
 		}
-		return l.RUnlock, nil
+		return unlock(l.RUnlock), nil
 	}
 	return nil, errAbsent
 }
+
+type etcdLock concurrency.Mutex
+
+func (l *etcdLock) Release(ctx context.Context) error { return (*concurrency.Mutex)(l).Unlock(ctx) }
 
 func (m *etcdMember) leave() error {
 	_ = m.s.Close() // the server may have ended before

@@ -230,6 +230,7 @@ func (c *comparison) crowd(ctx context.Context, system string, mode mode, member
 	var mu sync.Mutex
 	var running sync.WaitGroup
 	var errs []error
+	always := ctx
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	holders := 0
@@ -242,10 +243,10 @@ func (c *comparison) crowd(ctx context.Context, system string, mode mode, member
 		running.Go(func() {
 			for ctx.Err() == nil {
 				began := time.Now()
-				unlock, err := m.lock(ctx, name, mode)
+				l, err := m.lock(ctx, name, mode)
 				if ctx.Err() != nil {
 					if err == nil {
-						_ = unlock()
+						_ = l.Release(always)
 					}
 					return
 				}
@@ -266,7 +267,7 @@ func (c *comparison) crowd(ctx context.Context, system string, mode mode, member
 				mu.Lock()
 				holders--
 				mu.Unlock()
-				if err := unlock(); err != nil {
+				if err := l.Release(always); err != nil {
 					mu.Lock()
 					errs = append(errs, err)
 					mu.Unlock()
@@ -304,16 +305,16 @@ func (c *comparison) readers(ctx context.Context, w io.Writer) error {
 			before := place.requests.Load() - place.beats.Load()
 			var began, ended samples
 			for round := range rounds {
-				unlock := make([]func() error, members)
+				held := make([]lock, members)
 				took, err := together(members, func(i int) (err error) {
-					unlock[i], err = all[i].lock(ctx, lockName(round), shared)
+					held[i], err = all[i].lock(ctx, lockName(round), shared)
 					return err
 				})
 				if err != nil {
 					return nil, err
 				}
 				began = append(began, took)
-				if took, err = together(members, func(i int) error { return unlock[i]() }); err != nil {
+				if took, err = together(members, func(i int) error { return held[i].Release(ctx) }); err != nil {
 					return nil, err
 				}
 				ended = append(ended, took)
@@ -378,11 +379,11 @@ func (c *comparison) cycles(ctx context.Context, w io.Writer) error {
 			return err
 		}
 		err = measure(o.system+o.title+on, func() error {
-			unlock, err := m.lock(ctx, "cycle", o.mode)
+			l, err := m.lock(ctx, "cycle", o.mode)
 			if err != nil {
 				return err
 			}
-			return unlock()
+			return l.Release(ctx)
 		}, m.leave, place.requests.Load)
 		if err != nil {
 			return err

@@ -64,12 +64,12 @@ func (c countedConn) Write(message []byte) (int, error) {
 	return c.Conn.Write(message)
 }
 
-func (m *zooMember) lock(ctx context.Context, name string, mode mode) (func() error, error) {
+func (m *zooMember) lock(ctx context.Context, name string, mode mode) (lock, error) {
 	defer context.AfterFunc(ctx, m.c.Close)() // the client's calls know no contexts
 	switch dir := "/" + m.under + "/" + name; mode {
 	case exclusive, fair, once: // its locks are given in the order of arrival
 		l := zk.NewLock(m.c, dir, zk.WorldACL(zk.PermAll))
-		return l.Unlock, l.Lock()
+		return (*zooLock)(l), l.Lock()
 	case shared:
 		return m.read(dir)
 	case slots:
@@ -78,9 +78,13 @@ func (m *zooMember) lock(ctx context.Context, name string, mode mode) (func() er
 	return nil, errAbsent
 }
 
+type zooLock zk.Lock
+
+func (l *zooLock) Release(context.Context) error { return (*zk.Lock)(l).Unlock() }
+
 // read takes a shared lock, by the recipe of ZooKeeper's documentation: a reader waits for the
 // writer that came last before it.
-func (m *zooMember) read(dir string) (func() error, error) {
+func (m *zooMember) read(dir string) (lock, error) {
 	mine, free, err := m.enter(dir, "read-")
 	if err != nil {
 		return nil, err
@@ -94,7 +98,7 @@ func (m *zooMember) read(dir string) (func() error, error) {
 			return !strings.Contains(node, "write-") || number(node) > number(mine)
 		})
 		if len(all) == 0 {
-			return free, nil
+			return unlock(free), nil
 		}
 		last := slices.MaxFunc(all, func(a, b string) int { return strings.Compare(number(a), number(b)) })
 		there, _, gone, err := m.c.ExistsW(dir + "/" + last)
@@ -109,7 +113,7 @@ func (m *zooMember) read(dir string) (func() error, error) {
 
 // slot takes one of the slots as Curator's InterProcessSemaphoreV2 does: under a lock a member
 // adds its node, and waits until there are few enough.
-func (m *zooMember) slot(dir string) (func() error, error) {
+func (m *zooMember) slot(dir string) (lock, error) {
 	turn := zk.NewLock(m.c, dir+"/turn", zk.WorldACL(zk.PermAll))
 	if err := turn.Lock(); err != nil {
 		return nil, err
@@ -124,7 +128,7 @@ func (m *zooMember) slot(dir string) (func() error, error) {
 			return nil, err
 		}
 		if len(all) <= semaphore {
-			return free, turn.Unlock()
+			return unlock(free), turn.Unlock()
 		}
 		<-changed
 	}
