@@ -169,9 +169,7 @@ func (sqlite) describe(ctx context.Context, db *sql.DB, table, name string) (fou
 		WHERE l."unique" AND NOT l.partial AND i.key`, []any{table}, func(scan func(...any) error) error {
 		var index, name, collation string
 		err := scan(&index, &name, &collation)
-		if collation != "BINARY" {
-			caseless[name] = true
-		}
+		caseless[name] = caseless[name] || collation != "BINARY"
 		unique.add(index, name)
 		return err
 	})
@@ -179,7 +177,15 @@ func (sqlite) describe(ctx context.Context, db *sql.DB, table, name string) (fou
 		return found, err
 	}
 	for _, c := range found.columns {
-		c.caseless = caseless[c.name]
+		equates, indexed := caseless[c.name]
+		if indexed && !equates {
+			// An index can compare otherwise than its column, and a condition compares as the column does.
+			count := `SELECT count(*) < 3 FROM (SELECT ` + quote(c.name) + ` FROM ` + quote(table) + ` WHERE 0 UNION VALUES ('a'), ('A'), ('a '))`
+			if err := db.QueryRowContext(ctx, count).Scan(&equates); err != nil {
+				return found, err
+			}
+		}
+		c.caseless = equates
 	}
 	found.unique = append(found.unique, unique.all()...)
 	var file string

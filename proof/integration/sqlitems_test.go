@@ -352,6 +352,8 @@ func checkSQLSetUp(t *testing.T, open func(t *testing.T) database) {
 		"a time as key":      {"", `CREATE TABLE items (pk timestamp PRIMARY KEY)`, nil},
 		"a partial key":      {notMySQL, `CREATE TABLE items (pk text, a integer); CREATE UNIQUE INDEX one ON items (pk) WHERE a > 1`, nil},
 		"a caseless key":     {sqlstore.SQLite, `CREATE TABLE items (pk TEXT COLLATE NOCASE PRIMARY KEY)`, nil},
+		"a caseless column":  {sqlstore.SQLite, `CREATE TABLE items (pk TEXT COLLATE NOCASE NOT NULL); CREATE UNIQUE INDEX exact ON items (pk COLLATE BINARY)`, nil},
+		"spaces in a column": {sqlstore.SQLite, `CREATE TABLE items (pk TEXT COLLATE RTRIM NOT NULL); CREATE UNIQUE INDEX exact ON items (pk COLLATE BINARY)`, nil},
 		"a caseless type":    {sqlstore.PostgreSQL, `CREATE COLLATION ci (provider = icu, locale = 'und-u-ks-level2', deterministic = false); CREATE TABLE items (pk text COLLATE ci PRIMARY KEY)`, nil},
 		"a deferred key":     {sqlstore.PostgreSQL, `CREATE TABLE items (pk text UNIQUE DEFERRABLE INITIALLY DEFERRED)`, nil},
 		"texts without case": {sqlstore.MySQL, `CREATE TABLE items (pk varchar(100) PRIMARY KEY)`, nil},
