@@ -198,6 +198,9 @@ func (d *driver) classify(e *statusError) error {
 	}
 	switch e.code {
 	case http.StatusConflict:
+		if e.Details.Kind == "resourcequotas" { // others have changed the count of the quota: nothing was written
+			return failed(engine.ErrBusy, "")
+		}
 		return failed(store.ErrConflict, "")
 	case http.StatusNotFound:
 		if e.Details.Kind == "leases" {
@@ -214,6 +217,9 @@ func (d *driver) classify(e *statusError) error {
 			if cause.Reason == "NamespaceTerminating" {
 				return failed(store.ErrMisconfigured, "; the namespace "+d.o.Namespace+" is being deleted")
 			}
+		}
+		if strings.Contains(e.Message, "exceeded quota") {
+			return failed(store.ErrDenied, "")
 		}
 		return failed(store.ErrDenied, "; a role must allow get, list, watch, create, update and delete of leases in the namespace "+d.o.Namespace)
 	case http.StatusTooManyRequests:

@@ -74,6 +74,8 @@ func TestOutcomes(t *testing.T) {
 		{"unauthorized", 401, status(401, "Unauthorized"), store.ErrCredentials, store.NotApplied},
 		{"unauthorized by a proxy", 401, "<html>", store.ErrCredentials, store.NotApplied},
 		{"forbidden", 403, status(403, "Forbidden"), store.ErrDenied, store.NotApplied},
+		{"a full quota", 403, strings.Replace(status(403, "Forbidden"), "it says", "exceeded quota", 1), store.ErrDenied, store.NotApplied},
+		{"a busy quota", 409, strings.Replace(status(409, "Conflict"), "leases", "resourcequotas", 1), store.ErrUnavailable, store.NotApplied},
 		{"invalid", 422, status(422, "Invalid"), store.ErrMisconfigured, store.NotApplied},
 		{"too many requests", 429, status(429, "TooManyRequests"), store.ErrUnavailable, store.NotApplied},
 		{"an error of the server", 500, status(500, "InternalError"), store.ErrUnavailable, store.Unknown},
