@@ -2,7 +2,6 @@ package natsstore
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -77,6 +76,7 @@ func unsafeSettings(c *jetstream.StreamConfig) (found []string) {
 		"it acknowledges messages before it has them (persist_mode)": c.PersistMode != jetstream.DefaultPersistMode,
 		"it is read-only (sealed)":                                   c.Sealed,
 		"it adds numbers (allow_msg_counter)":                        c.AllowMsgCounter,
+		"it refuses to replace a message (discard_new_per_subject)":  c.DiscardNewPerSubject,
 	} {
 		if is {
 			found = append(found, text)
@@ -89,9 +89,6 @@ func unsafeSettings(c *jetstream.StreamConfig) (found []string) {
 // check looks at the bucket, before the first write.
 func (d *driver) check(ctx context.Context) error {
 	found, err := d.describe(ctx)
-	if errors.Is(err, store.ErrDenied) {
-		return nil // the first write shows whether the user may write
-	}
 	if err == nil && len(found.Unsafe) > 0 {
 		err = fmt.Errorf("%w: the bucket %s can lose locks: %s; use a bucket that holdfast init or CreateBucket has created", store.ErrUnsafe, d.bucket, strings.Join(found.Unsafe, ", "))
 	}

@@ -21,12 +21,13 @@ import (
 
 const password = "zq7hunter2zq7"
 
-// users are an owner, a user that may only read, and a user without rights.
+// users are an owner, a user that may only read, one that may write but not read the settings, and a user without rights.
 const users = `
 authorization {
   users: [
     { user: "app", password: "` + password + `" }
     { user: "reader", password: "` + password + `", permissions: { publish: ["$JS.API.STREAM.MSG.GET.>", "$JS.API.STREAM.INFO.>"], subscribe: ["_INBOX.>"] } }
+    { user: "blind", password: "` + password + `", permissions: { publish: ["$KV.>", "$JS.API.STREAM.MSG.GET.>"], subscribe: ["_INBOX.>"] } }
     { user: "nobody", password: "` + password + `", permissions: { publish: "nothing", subscribe: ["_INBOX.>"] } }
   ]
 }
@@ -75,6 +76,7 @@ func TestNATSErrors(t *testing.T) {
 		{"a wrong password", secret.Address() + "/locks", "app", "wrong" + password, 10, store.ErrCredentials, store.NotApplied, "NATS_PASSWORD"},
 		{"no user", secret.Address() + "/locks", "", "", 10, store.ErrCredentials, store.NotApplied, "NATS_USER"},
 		{"may only read", secret.Address() + "/locks", "reader", password, 10, store.ErrDenied, store.NotApplied, "$KV.locks."},
+		{"may not read the settings", secret.Address() + "/locks", "blind", password, 10, store.ErrDenied, store.NotApplied, "$JS.API.STREAM.INFO."},
 		{"no rights", secret.Address() + "/locks", "nobody", password, 10, store.ErrDenied, store.NotApplied, "may not publish"},
 		{"a value above the server's limit", small.Address() + "/" + smallBucket, "", "", 8000, store.ErrMisconfigured, store.NotApplied, "max_payload"},
 		{"TLS, without the parameters", secure.Address() + "/locks", "", "", 10, store.ErrMisconfigured, store.NotApplied, "the parameters tls, cacert"},

@@ -246,6 +246,7 @@ func TestNATSMemory(t *testing.T) {
 		"discard": {MaxBytes: 1 << 20, Discard: jetstream.DiscardOld},
 		"no_ack":  {NoAck: true, Discard: jetstream.DiscardNew},
 		"ttl":     {AllowMsgTTL: true, Discard: jetstream.DiscardNew},
+		"once":    {Discard: jetstream.DiscardNew, DiscardNewPerSubject: true},
 		"work":    {Retention: jetstream.WorkQueuePolicy, Discard: jetstream.DiscardNew},
 	} {
 		config.Name, config.Subjects, config.MaxMsgsPerSubject = "KV_"+name, []string{"$KV." + name + ".>"}, 1
