@@ -145,6 +145,9 @@ func (d *driver) explain(err error) error {
 		}
 		for _, known := range replies {
 			if redis.HasErrorPrefix(err, known.prefix) {
+				if _, cluster := d.client.(*redis.ClusterClient); cluster && known.prefix == "MOVED" {
+					known.kind, known.advice = engine.ErrBusy, "a slot has just moved, and the servers do not agree about it yet"
+				}
 				return replied{store.MarkNotApplied(failed(known.kind, known.advice)), err}
 			}
 		}

@@ -191,6 +191,28 @@ func TestClusterSendsOnce(t *testing.T) {
 	}
 }
 
+// TestMovedSlot: while the servers of a cluster do not agree which of them has a slot, a write was certainly not
+// applied, and the set-up is not wrong: the client repeats it.
+func TestMovedSlot(t *testing.T) {
+	t.Parallel()
+	var address string
+	address = server(t, func(args []string) string {
+		_, port, _ := net.SplitHostPort(address)
+		if strings.EqualFold(args[0], "cluster") {
+			return "*1\r\n*3\r\n:0\r\n:16383\r\n*3\r\n$9\r\n127.0.0.1\r\n:" + port + "\r\n$1\r\nx\r\n"
+		}
+		return "-MOVED 7629 127.0.0.1:" + port + "\r\n"
+	})
+	s, err := redisstore.Open("redis://"+address+"?cluster=true", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if _, err := s.Put(t.Context(), "k", "", nil); !errors.Is(err, store.ErrUnavailable) || store.Permanent(err) || store.OutcomeOf(err) != store.NotApplied {
+		t.Errorf("%v (%v)", err, store.OutcomeOf(err))
+	}
+}
+
 // TestEchoedPassword: an error does not repeat a password that the server repeats, and a closed store says so.
 func TestEchoedPassword(t *testing.T) {
 	const secret = "correct-horse-battery"
