@@ -250,7 +250,8 @@ func (t *table) List(ctx context.Context, prefix string) iter.Seq2[string, error
 					return
 				}
 				for _, key := range keys {
-					if !yield(strings.TrimPrefix(key, t.prefix), nil) {
+					name := strings.TrimPrefix(key, t.prefix)
+					if store.CheckKey(name) == nil && !yield(name, nil) { // an item of others may have no valid key
 						return
 					}
 				}

@@ -184,7 +184,8 @@ func (d *driver) list(ctx context.Context, prefix string, tombstones bool) iter.
 						continue
 					}
 					seen[key] = struct{}{}
-					if !yield(strings.TrimPrefix(key, d.prefix), nil) {
+					name := strings.TrimPrefix(key, d.prefix)
+					if store.CheckKey(name) == nil && !yield(name, nil) { // a key of others may be no valid one
 						return
 					}
 				}

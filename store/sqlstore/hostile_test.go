@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -111,6 +112,28 @@ func TestHostileListings(t *testing.T) {
 			t.Errorf("got %v after %d names", got, names)
 		}
 	})
+}
+
+// TestKeysOfOthers: a listing leaves out rows that other programs have added, if their keys are not valid.
+func TestKeysOfOthers(t *testing.T) {
+	keys := []string{"a//b", "job", "job/", "job/\xff", "jobs"}
+	a := &answers{columns: 1, row: func(n int, to []driver.Value) error {
+		if n == len(keys) {
+			return io.EOF
+		}
+		to[0] = keys[n]
+		return nil
+	}}
+	var got []string
+	for key, err := range open(t, a).List(t.Context(), "") {
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, key)
+	}
+	if want := []string{"job", "jobs"}; !slices.Equal(got, want) {
+		t.Errorf("listed %q, want %q", got, want)
+	}
 }
 
 // A database that does not answer is unavailable after a while, also for a caller without a

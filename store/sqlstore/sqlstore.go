@@ -213,7 +213,7 @@ func list[T any](ctx context.Context, t *table, text, prefix string, show func(s
 			for _, row := range page {
 				last = row.Key
 				row.Key = strings.TrimPrefix(unescape.Replace(row.Key), t.prefix)
-				if !yield(show(row), nil) {
+				if store.CheckKey(row.Key) == nil && !yield(show(row), nil) { // a row of others may have no valid key
 					return
 				}
 			}
