@@ -184,12 +184,12 @@ func TestTerminalLostWhileStopped(t *testing.T) {
 	bin := holdfastBinary(t)
 	sh := onTerminal(t, dir, "bash", "--norc", "--noprofile", "-i")
 	sh.prompt()
-	sh.send(bin + " run job --ttl 1s -- sh -c 'echo start''ed; read x; touch went-on'; echo status $?\n")
+	sh.send(bin + " run job --ttl 3s -- sh -c 'echo start''ed; read x; touch went-on'; echo status $?\n")
 	sh.expect("started\r\n")
 	sh.send("\x1a")
 	sh.expect("Stopped")
 	sh.prompt()
-	time.Sleep(1100 * time.Millisecond) // the lease ends
+	time.Sleep(3100 * time.Millisecond) // the lease ends
 	sh.send("fg\n")
 	sh.send("\n")
 	sh.expect(`did not confirm a renewal in time: .*this machine was suspended\. The command was stopped\.`)

@@ -38,8 +38,9 @@ func TestSQLiteLargeRow(t *testing.T) {
 	run("", "item", "put", "small", "--set", `{"n":1}`)
 	least := run("", "run", "job", "--", "true")
 	fill := exec.Command(os.Args[0], "-test.run=^TestSQLiteLargeRow$") // a child begins with the peak of its parent
-	if fill.Env = append(env, fillVariable+"="+file); fill.Run() != nil {
-		t.Fatal("the rows could not be made")
+	fill.Env = append(env, fillVariable+"="+file)
+	if out, err := fill.CombinedOutput(); err != nil {
+		t.Fatalf("the rows could not be made: %v\n%s", err, out)
 	}
 	for _, c := range []struct {
 		want string
