@@ -25,6 +25,7 @@ func (c call) frees() bool { return c.duration == 0 }
 // fault is what happens to a call. The zero value is an ordinary call.
 type fault struct {
 	fail   bool          // it is refused, and not applied
+	err    error         // it is refused with this error
 	lost   bool          // the reply is lost
 	before time.Duration // it is applied so much later
 	after  time.Duration // the reply comes so much later
@@ -73,6 +74,8 @@ func (s *server) TryLock(ctx context.Context, key, holder string, d time.Duratio
 	switch {
 	case f.fail:
 		return 0, false, store.MarkNotApplied(errLost)
+	case f.err != nil:
+		return 0, false, f.err
 	case f.hang != nil:
 		<-f.hang
 	case f.behind > 0:

@@ -84,12 +84,13 @@ func (h *Handle) Name() string { return h.key }
 // TryAcquire takes the lock if the store gives it, with one call. It does not wait for other holders: if another
 // holder has the lock, the error matches [lease.ErrHeld].
 //
-// The context bounds only the call. If the context ends later, the lease continues. If the call has no certain
-// result, TryAcquire frees the lock, which takes at most Options.ReleaseTimeout and a moment for the backend to
-// return. If that succeeds, or if the store applied no call, [store.OutcomeOf] returns [store.NotApplied] for the
-// error. Otherwise the lock can stay held until the TTL is over.
+// The context bounds only the call. If the context ends later, the lease continues. If it ends first, the error contains
+// its [store.Cause]. If the call has no certain result, TryAcquire frees the lock, which takes at most
+// Options.ReleaseTimeout and a moment for the backend to return. If that succeeds, or if the store applied no call,
+// [store.OutcomeOf] returns [store.NotApplied] for the error. Otherwise the lock can stay held until the TTL is over.
 func (h *Handle) TryAcquire(ctx context.Context) (*Guard, error) {
-	return h.attempt(ctx, true)
+	guard, _, err := h.attempt(ctx, true)
+	return guard, err
 }
 
 // Acquire takes the lock. It waits until the store gives the lock. If the context ends first, the error contains the
@@ -113,12 +114,14 @@ func (h *Handle) wait(ctx context.Context) (*Guard, error) {
 		h.mu.Lock()
 		began := h.began
 		h.mu.Unlock()
-		guard, err := h.attempt(ctx, false)
-		switch isHeld := errors.Is(err, lease.ErrHeld); {
+		guard, isHeld, err := h.attempt(ctx, false)
+		switch {
 		case err == nil:
 			return guard, nil
-		case isHeld || store.OutcomeOf(err) != store.NotApplied:
-			inDoubt = !isHeld
+		case isHeld:
+			inDoubt = false
+		case store.OutcomeOf(err) != store.NotApplied:
+			inDoubt = true
 		}
 		again := !store.Permanent(err)
 		if again && backoff.SleepOrWake(ctx, backoff.Jittered(try, h.set.MinPoll, h.set.MaxPoll), began) == nil {
@@ -135,10 +138,11 @@ func (h *Handle) wait(ctx context.Context) (*Guard, error) {
 }
 
 // attempt joins the grant of the handle, or makes one call to take the lock. If the call has no certain result,
-// only frees the lock if the caller makes no other attempt.
-func (h *Handle) attempt(ctx context.Context, only bool) (*Guard, error) {
-	fail := func(err error) (*Guard, error) {
-		return nil, store.MarkNotApplied(fmt.Errorf("lock %q: %w", h.key, err))
+// only frees the lock if the caller makes no other attempt. isHeld says that the reply named another holder: an error
+// of the backend is no such reply, whatever it matches.
+func (h *Handle) attempt(ctx context.Context, only bool) (guard *Guard, isHeld bool, err error) {
+	fail := func(err error) (*Guard, bool, error) {
+		return nil, err == lease.ErrHeld, store.MarkNotApplied(fmt.Errorf("lock %q: %w", h.key, err))
 	}
 	if err := store.Cause(ctx); err != nil {
 		return fail(err)
@@ -150,7 +154,7 @@ func (h *Handle) attempt(ctx context.Context, only bool) (*Guard, error) {
 		return fail(store.Cause(ctx))
 	}
 	if guard := h.join(ctx); guard != nil {
-		return guard, nil
+		return guard, false, nil
 	}
 	sent := h.clock.SinceStart()
 	inTime, cancel := context.WithTimeout(ctx, min(h.set.trust()/2, maxCall))
@@ -161,9 +165,8 @@ func (h *Handle) attempt(ctx context.Context, only bool) (*Guard, error) {
 		return fail(lease.ErrHeld)
 	}
 	if err == nil {
-		var guard *Guard
 		if guard, err = h.begin(ctx, r.generation, sent); err == nil {
-			return guard, nil
+			return guard, false, nil
 		}
 	}
 	err = fmt.Errorf("lock %q: %w", h.key, err)
@@ -173,9 +176,12 @@ func (h *Handle) attempt(ctx context.Context, only bool) (*Guard, error) {
 		h.inDoubt, h.tried = true, sent
 	}
 	if only {
+		if cause := store.Cause(ctx); cause != nil && !errors.Is(err, cause) {
+			err = fmt.Errorf("%w; %w", cause, err)
+		}
 		err = h.resolve(ctx, err)
 	}
-	return nil, err
+	return nil, false, err
 }
 
 // begin begins the grant of an attempt that has obtained the lock. It refuses a generation that is not new, and a
@@ -266,7 +272,7 @@ func (h *Handle) call(ctx, until context.Context, id string, d time.Duration) (r
 	var state atomic.Int32
 	sent := h.clock.SinceStart()
 	r, err := abandon.Do(until, &h.calls, h.key, func() (reply, error) {
-		generation, obtained, err := h.backend.TryLock(ctx, h.key, id, d)
+		generation, obtained, err := h.backend.TryLock(uncaused{ctx}, h.key, id, d)
 		taken := err == nil && obtained
 		if !state.CompareAndSwap(0, returned) && d > 0 && (taken || store.OutcomeOf(err) == store.Unknown) {
 			_, _ = h.free(ctx, id, sent+h.set.trust())
@@ -278,6 +284,13 @@ func (h *Handle) call(ctx, until context.Context, id string, d time.Duration) (r
 	}
 	return r, err
 }
+
+// uncaused is a context without its cause. A backend, as package net/http, may return the cause of its context. It can
+// be the error of another call, and must not look like the answer to this one.
+type uncaused struct{ context.Context }
+
+// Value implements [context.Context]. [context.Cause] finds a cause through Value.
+func (c uncaused) Value(key any) any { return context.WithoutCancel(c.Context).Value(key) }
 
 // errTooLate says that a lease was not freed, because its trust had ended.
 var errTooLate = errors.New("the trust in the lease ended before its release, so the lock is left to expire")

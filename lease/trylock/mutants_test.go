@@ -26,6 +26,8 @@ func TestMutants(t *testing.T) {
 		{"a renewal that hangs is not reported", "guard.go", "	case err == nil && g.hangs:\n", "	case err == nil && g.hangs && g.id == \"\":\n", "TestReleaseDuringARenewalThatHangs"},
 		{"an attempt in doubt is left", "handle.go", "	if h.inDoubt {\n", "	if h.inDoubt && h.id == \"\" {\n", "TestLostReplyOfAnAcquire"},
 		{"a wait that ends in doubt is left", "handle.go", "		if inDoubt {\n", "		if inDoubt && h.id == \"\" {\n", "TestCancelledWaiter"},
+		{"a cause is taken for an answer", "handle.go", "h.backend.TryLock(uncaused{ctx}, ", "h.backend.TryLock(ctx, ", "TestCauseIsNoAnswer"},
+		{"an error is taken for another holder", "handle.go", "		case isHeld:\n", "		case isHeld || errors.Is(err, lease.ErrHeld):\n", "TestCauseIsNoAnswer"},
 
 		// Other holders.
 		{"a renewal that is refused is repeated", "guard.go", "			g.loseLocked(lease.ErrTakenOver, nil)\n", "			failures++\n", "TestTakenOver"},
@@ -47,6 +49,6 @@ func TestMutants(t *testing.T) {
 		{"a released grant gives further guards", "guard.go", "	if g.releasing || g.checkLocked() <= 0 {\n		return nil\n	}\n	guard := &Guard{grant: g}\n", "	guard := &Guard{grant: g}\n", "TestAcquireDuringTheRelease"},
 		{"a wait begins with long pauses", "handle.go", "	for try, inDoubt := 1, false; ; try++ {\n", "	for try, inDoubt := 8, false; ; try++ {\n", "TestBackOffStartsAgain"},
 		{"each waiter sends calls", "handle.go", "poll: make(chan struct{}, 1)", "poll: make(chan struct{}, 1000)", "TestWaitersOfAHandleShareCalls"},
-		{"a waiter that pauses keeps others from trying", "handle.go", "	return h.attempt(ctx, true)\n", "	h.poll <- struct{}{}\n	defer func() { <-h.poll }()\n	return h.attempt(ctx, true)\n", "TestBackOffStartsAgain"},
+		{"a waiter that pauses keeps others from trying", "handle.go", "	guard, _, err := h.attempt(ctx, true)\n", "	h.poll <- struct{}{}\n	defer func() { <-h.poll }()\n	guard, _, err := h.attempt(ctx, true)\n", "TestBackOffStartsAgain"},
 	})
 }

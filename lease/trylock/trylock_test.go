@@ -778,6 +778,51 @@ func TestCancelledWaiter(t *testing.T) {
 	}
 }
 
+// The cause of the caller's context can be the error of another call. It says nothing about the call that it ends: the
+// handle frees the lock. An error of the backend that matches lease.ErrHeld says nothing about earlier calls either.
+func TestCauseIsNoAnswer(t *testing.T) {
+	const try, wait = "TryAcquire", "Acquire"
+	errStopped := errors.New("the program stops")
+	for _, c := range []struct {
+		method string
+		cause  error
+		first  fault
+	}{
+		{try, lease.ErrHeld, fault{after: time.Hour}},
+		{try, store.ErrDenied, fault{after: time.Hour}},
+		{try, errStopped, fault{after: time.Hour}},
+		{wait, lease.ErrHeld, fault{after: time.Hour}},
+		{wait, store.ErrDenied, fault{after: time.Hour}},
+		{wait, errStopped, fault{lost: true}}, // then the backend refuses further calls
+	} {
+		bubble(t, func(t *testing.T, s *server) {
+			h := newHandle(t, s)
+			s.setFault(func(call call) fault {
+				switch {
+				case call.n == 1:
+					return c.first
+				case call.frees():
+					return fault{}
+				}
+				return fault{err: lease.ErrHeld}
+			})
+			ctx, cancel := context.WithCancelCause(t.Context())
+			time.AfterFunc(time.Second, func() { cancel(c.cause) })
+			take := h.TryAcquire
+			if c.method == wait {
+				take = h.Acquire
+			}
+			_, err := take(ctx)
+			if store.OutcomeOf(err) != store.NotApplied || !s.isFree("job") {
+				t.Errorf("%s that ended with %q: it is free: %v, and the error is %v (%v)", c.method, c.cause, s.isFree("job"), err, store.OutcomeOf(err))
+			}
+			if !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), c.cause.Error()) || errors.Is(err, c.cause) != (c.cause == errStopped) {
+				t.Errorf("%s that ended with %q: got %v", c.method, c.cause, err)
+			}
+		})
+	}
+}
+
 // After a wait that timed out, and after a success, the next wait begins with short pauses. Each waiter has its own
 // time, and a TryAcquire does not wait for a waiter that pauses.
 func TestBackOffStartsAgain(t *testing.T) {
