@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -461,4 +462,40 @@ func TestUnknownConfirmation(t *testing.T) {
 		down.Store(false)
 		advance(t, k, "k", at(5), nil, checkpoint.Unchanged)
 	})
+}
+
+// The store or HeldBy ends the goroutine that calls it, as a test does that fails. The call gets an error with its
+// outcome, and the key is not blocked: the call that waits behind it is carried out.
+func TestGoexit(t *testing.T) {
+	for where, want := range map[string]store.Outcome{"in HeldBy": store.NotApplied, "before the put": store.Unknown, "after the put": store.Unknown} {
+		synctest.Test(t, func(t *testing.T) {
+			ended := false
+			exit := func(at string) {
+				if at == where && !ended {
+					ended = true
+					time.Sleep(time.Minute) // another call waits meanwhile
+					runtime.Goexit()
+				}
+			}
+			k := open(t, onPut(memstore.New(), func(ctx context.Context, op *store.Op, next store.Handler) error {
+				exit("before the put")
+				err := next(ctx, op)
+				exit("after the put")
+				return err
+			}), &checkpoint.Options{HeldBy: func(context.Context, string) (h checkpoint.Holder, held bool, err error) {
+				exit("in HeldBy")
+				return h, false, nil
+			}})
+			done := make(chan bool)
+			time.AfterFunc(time.Second, func() {
+				defer close(done)
+				advance(t, k, "k", at(2), nil, checkpoint.Advanced)
+			})
+			if _, err := k.Reset(t.Context(), "k", at(1), nil); err == nil || store.OutcomeOf(err) != want {
+				t.Errorf("%s: Reset: %v (%v), want: %v", where, err, store.OutcomeOf(err), want)
+			}
+			<-done
+			expectAt(t, k, "k", 2)
+		})
+	}
 }

@@ -177,25 +177,31 @@ func (l *keyQueue) do(ctx context.Context, c Change) (answer, error) {
 	return call.answer, err
 }
 
-// writeAll writes batches until the queue is empty.
+// writeAll writes batches until the queue is empty. If the store or HeldBy ends its goroutine, another one
+// continues.
 func (l *keyQueue) writeAll(values context.Context) {
-	defer l.k.endWriter()
-	var took time.Duration
-	for {
-		l.waitForBatch(min(took/8, maxGather))
-		ctx, cancel := context.WithCancel(values)
-		stop := context.AfterFunc(l.k.end, cancel)
-		batch := l.nextBatch(&writing{cancel: cancel})
-		if len(batch) > 0 {
-			began := time.Now()
-			l.runBatch(ctx, batch)
-			took = time.Since(began)
-		}
-		stop()
-		cancel()
+	var batch []*call
+	defer func() {
 		if len(batch) == 0 {
+			l.k.endWriter()
 			return
 		}
+		l.fail(batch, errors.New("the store or HeldBy ended the goroutine of the call (runtime.Goexit)"))
+		go l.writeAll(values)
+	}()
+	all, end := context.WithCancel(values)
+	defer end()
+	defer context.AfterFunc(l.k.end, end)()
+	for took := time.Duration(0); ; {
+		l.waitForBatch(min(took/8, maxGather))
+		ctx, cancel := context.WithCancel(all)
+		if batch = l.nextBatch(&writing{cancel: cancel}); len(batch) == 0 {
+			return
+		}
+		began := time.Now()
+		l.runBatch(ctx, batch)
+		took = time.Since(began)
+		cancel()
 	}
 }
 

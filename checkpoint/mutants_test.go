@@ -64,6 +64,8 @@ func TestMutants(t *testing.T) {
 			"	s, err = l.reread(ctx)\n	return s, true, err", "	if before.certain {\n		return before, true, nil\n	}\n	s, err = l.reread(ctx)\n	return s, true, err", "TestResetReadsFirst"},
 		{"the writing ends with its first caller", "keyqueue.go",
 			"go l.writeAll(context.WithoutCancel(ctx))", "go l.writeAll(ctx)", "TestOneOfTwoLeaves"},
+		{"nobody continues for a writer that was ended", "keyqueue.go",
+			"		go l.writeAll(values)\n", "", "TestGoexit"},
 		{"the writer continues when no caller waits", "keyqueue.go",
 			"		f.cancel()\n", "", "TestAllLeave"},
 		{"a keeper without the option ends a history", "history.go",
