@@ -129,7 +129,7 @@ func (l *keyQueue) checkHolder(ctx context.Context, c *call, base state) error {
 	if err != nil {
 		return store.MarkNotApplied(err)
 	}
-	if held && h.Token != c.Token {
+	if held && (h.Token == 0 || h.Token != c.Token) {
 		c.answer.current = base.rec.checkpoint(l.key)
 		return &HeldError{Key: l.key, Holder: h}
 	}

@@ -171,7 +171,7 @@ var (
 // Holder describes the holder of the lease that guards a key.
 type Holder struct {
 	Name  string // free text, for people
-	Token uint64 // the fencing token of the grant
+	Token uint64 // the fencing token of the grant; 0 if the lease has no tokens
 }
 
 // HeldError is the error of a Reset or Delete if another holder has the lease of the key.

@@ -267,6 +267,11 @@ func TestHeldByAnother(t *testing.T) {
 	}
 	_, err = k.Delete(t.Context(), "jobs/k", &checkpoint.ChangeOptions{Token: 7})
 	refused(t, err, checkpoint.ErrHeld)
+	// A holder without a token is never the caller.
+	holder = checkpoint.Holder{Name: "worker 4"}
+	_, err = k.Reset(t.Context(), "jobs/k", at(1), nil)
+	refused(t, err, checkpoint.ErrHeld)
+	holder.Token = 8
 	// The holder itself may, and a caller that insists.
 	if _, err = k.Reset(t.Context(), "jobs/k", at(2), &checkpoint.ChangeOptions{Token: 8}); err != nil {
 		t.Fatal(err)

@@ -30,8 +30,8 @@ type Options struct {
 
 	// HeldBy, if not nil, returns the holder of the lease that guards a key. If there is no holder,
 	// held is false. Reset and Delete call HeldBy after they have read the checkpoint and before
-	// they write. If the lease has a holder with another token than the caller, or if HeldBy
-	// returns an error, Reset and Delete fail. Default: Reset and Delete do not check leases.
+	// they write. If the lease has a holder with another token than the caller, or with the token 0, or
+	// if HeldBy returns an error, Reset and Delete fail. Default: Reset and Delete do not check leases.
 	HeldBy func(ctx context.Context, key string) (h Holder, held bool, err error)
 
 	// History keeps a history of each checkpoint that this keeper changes; see [RegisterStore.History]. A

@@ -36,7 +36,8 @@ type Guard interface {
 	// Context returns a context that ends when the lease ends.
 	Context() context.Context
 
-	// Token returns the fencing token of the grant.
+	// Token returns the fencing token of the grant. It is 0 if the lease has no tokens. Then the keeper cannot
+	// refuse late writes of an earlier holder.
 	Token() uint64
 
 	// Release ends the lease.
@@ -59,7 +60,7 @@ type RunOptions struct {
 	// Acquire, if not nil, waits for the lease of the worker. With Acquire, only one of several
 	// workers works at a time. If this worker stops or dies, another worker continues from the
 	// checkpoint. The keeper then refuses late writes of the first worker, because they have a
-	// lower fencing token. Default: no lease and no token.
+	// lower fencing token; see [Guard.Token]. Default: no lease and no token.
 	Acquire func(ctx context.Context) (Guard, error)
 
 	// Run saves the checkpoint at the latest after SaveEvery handled events, before it handles the
@@ -107,8 +108,8 @@ func (o *RunOptions) checked() (RunOptions, error) {
 // cause. If handle, source or RunOptions.Acquire returns an error, Run returns this error. If the
 // store fails for longer than a minute, Run returns the error of the store. Before Run returns, it
 // saves the position of the last handled event, and then releases the lease. Each of these two
-// steps takes at most five seconds. If Acquire is not set, Run can return [ErrFenced]: a worker
-// without a token must not write if other workers have tokens.
+// steps takes at most five seconds. If Acquire is not set, or the lease has no tokens, Run can
+// return [ErrFenced]: a worker without a token must not write if other workers have tokens.
 func Run[T any](ctx context.Context, k Store, key string, source Source[T], handle func(ctx context.Context, e Event[T]) error, opts *RunOptions) error {
 	o, err := opts.checked()
 	if err != nil {
@@ -125,7 +126,7 @@ func Run[T any](ctx context.Context, k Store, key string, source Source[T], hand
 				err = fmt.Errorf("%w: %w", cause, err)
 			}
 			return err
-		case w.isOver(err) && (o.Acquire != nil || !errors.Is(err, ErrFenced)):
+		case w.isOver(err) && (w.token != 0 || !errors.Is(err, ErrFenced)):
 			o.Logger.Info("checkpoint: the term of this worker has ended", "key", key, "cause", err)
 		default:
 			return err
@@ -167,13 +168,14 @@ type worker struct {
 	k    Store
 	key  string
 	opts RunOptions
+
+	token uint64 // of the last term; 0 means none
 }
 
 // term is the time of a worker under one lease; without a lease, from one read of the
 // checkpoint to the next.
 type term struct {
 	*worker
-	token uint64
 	epoch uint64
 
 	slot chan struct{} // full while a goroutine saves
@@ -225,7 +227,8 @@ func cause(ctx context.Context, err error) error {
 	return err
 }
 
-// begin raises the fence and reads the checkpoint.
+// begin raises the fence and reads the checkpoint. A worker without a token could not save its position in a
+// checkpoint that has one.
 func (t *term) begin(ctx context.Context) (from Checkpoint, err error) {
 	err = t.retry(ctx, "read", func(ctx context.Context) error {
 		var err error
@@ -234,6 +237,9 @@ func (t *term) begin(ctx context.Context) (from Checkpoint, err error) {
 			return err
 		}
 		from, err = t.k.Get(ctx, t.key, nil)
+		if from.Token != 0 {
+			return fencedOff(from, 0)
+		}
 		if errors.Is(err, store.ErrNotFound) {
 			return nil
 		}

@@ -139,15 +139,42 @@ func TestRunErrors(t *testing.T) {
 				t.Errorf("%+v: %v", o, err)
 			}
 		}
-		// A worker without a token has no business where others have one.
-		if _, err := k.Fence(t.Context(), "fenced", 3); err != nil {
-			t.Fatal(err)
-		}
-		err = checkpoint.Run(t.Context(), k, "fenced", numbers(9, true), new(positiontest.Tally).Handle, nil)
-		if !errors.Is(err, checkpoint.ErrFenced) {
-			t.Errorf("got %v", err)
-		}
 	})
+}
+
+// A worker without a token has no business where others have one, with or without a lease. Run handles nothing if the
+// checkpoint has a token, and ends when it gets one.
+func TestRunWithoutToken(t *testing.T) {
+	for name, o := range map[string]*checkpoint.RunOptions{
+		"no lease":               nil,
+		"a lease without tokens": {Acquire: func(ctx context.Context) (checkpoint.Guard, error) { return grant{ctx, 0}, nil }},
+	} {
+		for _, first := range []uint64{0, 3} { // the event during which the token comes
+			synctest.Test(t, func(t *testing.T) {
+				k := open(t, memstore.New(), nil)
+				fence := func() {
+					if _, err := k.Fence(t.Context(), "k", 3); err != nil {
+						t.Error(err)
+					}
+				}
+				if first == 0 {
+					fence()
+				}
+				handled := uint64(0)
+				ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+				defer cancel()
+				err := checkpoint.Run(ctx, k, "k", numbers(3, true), func(_ context.Context, e checkpoint.Event[string]) error {
+					if handled++; e.Sequence == first {
+						fence()
+					}
+					return nil
+				}, o)
+				if !errors.Is(err, checkpoint.ErrFenced) || handled != first {
+					t.Errorf("%s, with a token after event %d: Run returned %v, and has handled %d events", name, first, err, handled)
+				}
+			})
+		}
+	}
 }
 
 func TestRunOutlivesAnOutage(t *testing.T) {

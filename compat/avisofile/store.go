@@ -42,8 +42,8 @@ type Options struct {
 
 	// HeldBy, if not nil, returns the holder of the lease that guards a key. If there is no holder,
 	// held is false. Reset and Delete call HeldBy before they take the lock of the file. If the
-	// lease has a holder with another token than the caller, or if HeldBy returns an error, Reset
-	// and Delete fail. Default: Reset and Delete do not check leases.
+	// lease has a holder with another token than the caller, or with the token 0, or if HeldBy
+	// returns an error, Reset and Delete fail. Default: Reset and Delete do not check leases.
 	HeldBy func(ctx context.Context, key string) (h checkpoint.Holder, held bool, err error)
 
 	// Logger receives two warnings, each at most once for a Store. First: another user has replaced
@@ -193,7 +193,7 @@ func (s *Store) change(ctx context.Context, key string, c change) (answer, error
 		if err != nil {
 			return a, store.MarkNotApplied(err)
 		}
-		if held && h.Token != c.Token {
+		if held && (h.Token == 0 || h.Token != c.Token) {
 			return a, &checkpoint.HeldError{Key: c.key.String(), Holder: h}
 		}
 		c.tokenAtCheck = &a.current.Token

@@ -248,6 +248,11 @@ func TestHeldBy(t *testing.T) {
 	if _, err := s.Delete(ctx, keyA, nil); !errors.Is(err, checkpoint.ErrHeld) {
 		t.Errorf("delete while it is held: got %v", err)
 	}
+	holder.Token = 0 // never the caller's
+	if _, err := s.Reset(ctx, keyA, at(1), nil); !errors.Is(err, checkpoint.ErrHeld) {
+		t.Errorf("reset while a holder without a token holds it: got %v", err)
+	}
+	holder.Token = 5
 	wantAt(t, s, keyA, 10)
 	if c := reset(t, s, keyA, 2, &checkpoint.ChangeOptions{Token: 5}); c.Token != 5 {
 		t.Errorf("reset by the holder: got %+v", c)
