@@ -96,11 +96,26 @@ func TestFenceIsDurable(t *testing.T) {
 	}
 }
 
-// TestCopyOfAnImpossibleEpoch: Copy refuses an epoch that no keeper could read.
-func TestCopyOfAnImpossibleEpoch(t *testing.T) {
+// TestCountsAtTheirBound: a keeper refuses to write an epoch or a write count that no keeper could read.
+func TestCountsAtTheirBound(t *testing.T) {
+	const most = math.MaxUint64 >> 1
 	k := open(t, memstore.New(), nil)
-	_, err := k.Copy(t.Context(), checkpoint.Checkpoint{Key: "k", Exists: true, Epoch: math.MaxUint64, Position: checkpoint.Position{Sequence: 7}})
+	from := checkpoint.Checkpoint{Key: "k", Exists: true, Epoch: most + 1, Position: at(7)}
+	_, err := k.Copy(t.Context(), from)
 	if _, getErr := k.Get(t.Context(), "k", nil); !errors.Is(err, store.ErrInvalid) || !errors.Is(getErr, store.ErrNotFound) {
 		t.Errorf("Copy: %v; Get: %v", err, getErr)
 	}
+	from.Epoch = most
+	if _, err := k.Copy(t.Context(), from); err != nil {
+		t.Error(err)
+	}
+	_, err = k.Reset(t.Context(), "k", at(1), nil)
+	refused(t, err, store.ErrInvalid)
+	advance(t, k, "k", at(8), nil, checkpoint.Advanced)
+
+	value := fmt.Sprintf(`{"holdfast":1,"kind":"checkpoint","key":%q,"epoch":1,"sequence":7,"n":%d,"nonce":"N"}`, goldenKey, uint64(most))
+	k = open(t, holding(t, []byte(value)), nil)
+	_, err = k.Advance(t.Context(), goldenKey, at(8), nil)
+	refused(t, err, store.ErrInvalid)
+	expectAt(t, k, goldenKey, 7)
 }

@@ -97,6 +97,9 @@ func (r *record) encode(key string) ([]byte, error) {
 		f.Sequence, f.EventID = &r.pos.Sequence, r.pos.EventID
 		f.Data, f.DataBase64 = dataFields(r.pos.Data)
 	}
+	if err := f.check(key); err != nil { // a count is at its bound: no keeper could read the record
+		return nil, fmt.Errorf("%w: %w", store.ErrInvalid, err)
+	}
 	value, err := marshal(f)
 	if err != nil {
 		return nil, err
@@ -222,7 +225,7 @@ func decodeFields(key string, value []byte) (record, error) {
 	return r, nil
 }
 
-// check reports values that no writer would have written.
+// check reports values that no keeper writes.
 func (f *fields) check(key string) error {
 	switch {
 	case f.Kind != recordKind:

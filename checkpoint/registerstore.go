@@ -237,9 +237,6 @@ func (k *RegisterStore) Delete(ctx context.Context, key string, opts *ChangeOpti
 // The error is nil for all of these. The token of the checkpoint becomes the higher one of both. Copy does
 // not check leases. If a Copy fails, the caller can repeat it.
 func (k *RegisterStore) Copy(ctx context.Context, c Checkpoint) (Result, error) {
-	if c.Epoch > maxCount {
-		return Result{}, wrap("copy", c.Key, fmt.Errorf("%w: the epoch is %d; it must be at most %d", store.ErrInvalid, c.Epoch, uint64(maxCount)))
-	}
 	a, err := k.change(ctx, c.Key, Change{Verb: VerbCopy, Position: c.Position, Source: &c, Force: true})
 	return Result{Status: a.status, Current: a.current}, wrap("copy", c.Key, err)
 }
