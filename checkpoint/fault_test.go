@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"runtime"
 	"sync/atomic"
 	"syscall"
@@ -497,5 +498,27 @@ func TestGoexit(t *testing.T) {
 			<-done
 			expectAt(t, k, "k", 2)
 		})
+	}
+}
+
+// A read of a listing ends its goroutine: the listing yields an error for this key, and continues.
+func TestListGoexit(t *testing.T) {
+	st := memstore.New()
+	writes := open(t, st, nil)
+	for _, key := range []string{"a", "b", "c"} {
+		advance(t, writes, key, at(1), nil, checkpoint.Advanced)
+	}
+	k := open(t, store.Intercept(st, func(ctx context.Context, op *store.Op, next store.Handler) error {
+		if op.Kind == store.OpGet && op.Key == "checkpoint/b" {
+			runtime.Goexit()
+		}
+		return next(ctx, op)
+	}), nil)
+	listed := map[string]bool{}
+	for c, err := range k.List(t.Context(), "") {
+		listed[c.Key] = err == nil
+	}
+	if want := map[string]bool{"a": true, "b": false, "c": true}; !maps.Equal(listed, want) {
+		t.Errorf("the listing yields %v without an error, want %v", listed, want)
 	}
 }

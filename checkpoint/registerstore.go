@@ -329,11 +329,12 @@ func (k *RegisterStore) List(ctx context.Context, prefix string) iter.Seq2[Check
 // exist.
 func (k *RegisterStore) readAll(ctx context.Context, keys []string, yield func(Checkpoint, error) bool) bool {
 	found := make([]Checkpoint, len(keys))
-	errs := make([]error, len(keys))
-	workerpool.Each(len(keys), len(keys), func(i int) {
+	errs := workerpool.Each(len(keys), len(keys), func(i int) error {
 		l := keyQueue{k: k, key: keys[i], register: k.opts.KeyPrefix + "/" + keys[i]}
+		found[i].Key = l.key // also for a read that does not return
 		s, err := l.read(ctx)
-		found[i], errs[i] = s.rec.checkpoint(keys[i]), err
+		found[i] = s.rec.checkpoint(keys[i])
+		return err
 	})
 	for i, c := range found {
 		if errs[i] == nil && !c.Exists {

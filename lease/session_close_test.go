@@ -4,12 +4,14 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/holdfast-go/holdfast/lease"
 	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/memstore"
 )
 
 // slowly is st by a network in which a request takes up to most, in each direction, and in which a
@@ -127,4 +129,23 @@ func TestCloseDuringUse(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A release ends its goroutine: a Close that has released nothing returns an error.
+func TestCloseOfAReleaseThatEndsItsGoroutine(t *testing.T) {
+	st, closing := memstore.New(), false
+	c, err := lease.New(store.Intercept(st, func(ctx context.Context, op *store.Op, next store.Handler) error {
+		if closing && op.Kind.Write() {
+			runtime.Goexit()
+		}
+		return next(ctx, op)
+	}), nil)
+	must(t, err)
+	_, err = c.TryAcquire(t.Context(), "job", nil)
+	must(t, err)
+	closing = true
+	if err := c.Close(t.Context()); err == nil {
+		t.Error("Close returns nil")
+	}
+	wantState(t, client(t, st, nil), "job", lease.Held)
 }

@@ -148,17 +148,18 @@ func groupVersions(versions []s3bucket.ObjectVersion, last *group, watch syscloc
 // findAll looks at the objects of a page, some at a time.
 func (s *Store) findAll(ctx context.Context, groups []*group) ([]found, error) {
 	all := make([]found, len(groups))
-	workerpool.Each(len(groups), parallel, func(i int) {
+	errs := workerpool.Each(len(groups), parallel, func(i int) error {
 		name, ok := strings.CutPrefix(groups[i].object, s.prefix)
 		key, ok2 := keyOf(name)
 		if ok && ok2 { // otherwise it is another program's object
 			all[i] = s.findOne(ctx, key, groups[i])
 		}
+		return all[i].err
 	})
 	keys := all[:0]
-	for _, f := range all {
-		if f.err != nil {
-			return nil, f.err
+	for i, f := range all {
+		if errs[i] != nil {
+			return nil, errs[i]
 		}
 		if f.r != nil {
 			keys = append(keys, f)

@@ -208,21 +208,21 @@ func (g *listingReader) fetch(ctx context.Context, versions []version, spare int
 		}
 	}
 	entries := make([]*entry, len(versions))
-	errs := make([]error, len(versions))
-	workerpool.Each(len(unknown), len(unknown), func(n int) {
+	errs := workerpool.Each(len(unknown), len(unknown), func(n int) (err error) {
 		i := unknown[n]
-		entries[i], errs[i] = g.s.entry(ctx, g.r.object, versions[i])
+		entries[i], err = g.s.entry(ctx, g.r.object, versions[i])
+		return err
 	})
 	var gone error
-	for _, i := range unknown {
+	for n, i := range unknown {
 		switch {
-		case errs[i] == nil:
+		case errs[n] == nil:
 			g.seenBefore[versions[i].id] = g.r.noteEntry(versions[i].id, entries[i], g.seen)
 		case i < spare:
-		case errors.Is(errs[i], errVersionMissing):
-			gone = errs[i]
+		case errors.Is(errs[n], errVersionMissing):
+			gone = errs[n]
 		default:
-			return errs[i]
+			return errs[n]
 		}
 	}
 	return gone

@@ -268,12 +268,13 @@ func (s *Store) clean(ctx context.Context, r *register, v *view) {
 // unknown entries until the context ends.
 func (s *Store) removableIDs(ctx context.Context, r *register, versions []version, removable func(number uint64) bool) (ids []string) {
 	var mu sync.Mutex
-	workerpool.Each(len(versions), parallel, func(i int) {
+	workerpool.Each(len(versions), parallel, func(i int) error {
 		if number, ok := s.numberOf(ctx, r, versions[i]); ok && removable(number) {
 			mu.Lock()
 			ids = append(ids, versions[i].id)
 			mu.Unlock()
 		}
+		return nil
 	})
 	return ids
 }

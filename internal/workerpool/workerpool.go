@@ -5,6 +5,7 @@ package workerpool
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -100,17 +101,19 @@ func (c *Pool) Wait() error {
 // [Pool.Wait].
 func (c *Pool) Close() { c.cancel(nil) }
 
-// Each calls f for each number from 0 to n-1, and waits until all calls have returned. The parameter most
-// is the largest number of calls at the same time.
-func Each(n, most int, f func(i int)) {
+// Each calls f for each number from 0 to n-1, and waits until all calls have ended. It returns their errors in
+// order. The parameter most is the largest number of calls at the same time.
+func Each(n, most int, f func(i int) error) []error {
+	errs := slices.Repeat([]error{errExit}, n)
 	var wg sync.WaitGroup
 	var next atomic.Int64
 	for range min(most, n) {
 		wg.Go(func() {
 			for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
-				f(i)
+				errs[i] = f(i)
 			}
 		})
 	}
 	wg.Wait()
+	return errs
 }

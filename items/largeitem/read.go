@@ -150,19 +150,22 @@ func (s *Store) open(ctx context.Context, item *Item, attrs []string) error {
 	}
 	item.bodies = make(map[string]*Body)
 	var mu sync.Mutex
-	var first error
 	wanted := slices.DeleteFunc(slices.Sorted(maps.Keys(item.Refs)), func(attr string) bool { return !want(attr) })
-	workerpool.Each(len(wanted), s.o.Parallel, func(i int) {
+	errs := workerpool.Each(len(wanted), s.o.Parallel, func(i int) error {
 		b, err := s.body(ctx, item, wanted[i])
 		mu.Lock()
 		defer mu.Unlock()
-		switch {
-		case err == nil:
+		if err == nil {
 			item.bodies[wanted[i]] = b
-		case first == nil || !errors.Is(first, ErrMissing):
+		}
+		return err
+	})
+	var first error
+	for _, err := range errs {
+		if err != nil && (first == nil || !errors.Is(first, ErrMissing)) {
 			first = err
 		}
-	})
+	}
 	if first != nil {
 		_ = item.Close()
 	}

@@ -233,7 +233,10 @@ func (e *Examination) together(ctx context.Context, steps []Step) (checks []Chec
 	}
 	e.progress(what)
 	found := make([][]Check, len(steps))
-	workerpool.Each(len(steps), len(steps), func(i int) { found[i] = e.step(ctx, steps[i]) })
+	workerpool.Each(len(steps), len(steps), func(i int) error {
+		found[i] = e.step(ctx, steps[i])
+		return nil
+	})
 	return slices.Concat(found...)
 }
 

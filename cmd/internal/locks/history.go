@@ -94,15 +94,14 @@ func (a *access) listHistory(ctx context.Context, names []string, from time.Time
 	var (
 		mu    sync.Mutex
 		views = []historyView{}
-		errs  []error
 		found bool
 	)
-	workerpool.Each(len(names), leases.InParallel, func(i int) {
+	errs := workerpool.Each(len(names), leases.InParallel, func(i int) error {
 		entries, err := client.History(ctx, names[i])
 		mu.Lock()
 		defer mu.Unlock()
-		if err != nil && !(all && errors.Is(err, store.ErrNotFound)) { // removed after it was listed
-			errs = append(errs, err)
+		if all && errors.Is(err, store.ErrNotFound) { // removed after it was listed
+			err = nil
 		}
 		found = found || len(entries) > 0
 		var place time.Time
@@ -116,6 +115,7 @@ func (a *access) listHistory(ctx context.Context, names []string, from time.Time
 				views = append(views, view)
 			}
 		}
+		return err
 	})
 	err = errors.Join(errs...)
 	// The entries of one lock stay in their order: its clients have different clocks.

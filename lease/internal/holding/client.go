@@ -145,7 +145,5 @@ func (c *Client) remove(h *Holder, g *belief.Grant) {
 
 // InParallel does f to all, to that many at the same time, and returns their errors in order.
 func InParallel[T any](all []T, most int, f func(T) error) []error {
-	errs := make([]error, len(all))
-	workerpool.Each(len(all), most, func(i int) { errs[i] = f(all[i]) })
-	return errs
+	return workerpool.Each(len(all), most, func(i int) error { return f(all[i]) })
 }

@@ -209,7 +209,7 @@ func (p *Peers) OverAll(ctx context.Context, lock *cell.Cell, members []lockrec.
 	ids := slices.Collect(maps.Keys(ttls))
 	var mu sync.Mutex
 	over = map[string]bool{}
-	workerpool.Each(len(ids), maxReads, func(i int) {
+	workerpool.Each(len(ids), maxReads, func(i int) error {
 		judged := p.Over(ctx, lock, ids[i], ttls[ids[i]])
 		mu.Lock()
 		defer mu.Unlock()
@@ -222,6 +222,7 @@ func (p *Peers) OverAll(ctx context.Context, lock *cell.Cell, members []lockrec.
 		default:
 			v.Wait = max(v.Wait, judged.Wait)
 		}
+		return nil
 	})
 	return over, v
 }

@@ -90,9 +90,7 @@ func startEtcd(ctx context.Context, under []string, dir string, n int, flags ...
 			return exec.Command(line[0], line[1:]...), nil
 		}, healthy)})
 	}
-	errs := make([]error, n)
-	workerpool.Each(n, n, func(i int) { errs[i] = members[i].Start(ctx) })
-	return members, errors.Join(errs...)
+	return members, errors.Join(workerpool.Each(n, n, func(i int) error { return members[i].Start(ctx) })...)
 }
 
 // healthy returns nil if a member has a leader.

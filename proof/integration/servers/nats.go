@@ -94,9 +94,7 @@ func StartNATS(ctx context.Context, dir string, n int, config string) ([]*NATS, 
 			return greets(ctx, routes[i])
 		})})
 	}
-	errs := make([]error, n)
-	workerpool.Each(n, n, func(i int) { errs[i] = members[i].Start(ctx) })
-	return members, errors.Join(errs...)
+	return members, errors.Join(workerpool.Each(n, n, func(i int) error { return members[i].Start(ctx) })...)
 }
 
 // greets returns nil if a server of NATS accepts connections.
