@@ -26,7 +26,9 @@
 // fail until the program opens the directory again. Their error matches [store.ErrUnavailable] and
 // [store.ErrMisconfigured]. A waiting Acquire of package lease returns this error and stops. If a
 // user removes the file of a single key, all processes see within a second that the register is
-// absent.
+// absent. If another program makes a file shorter, for example because it writes a backup over the
+// file, a Store that notices this returns errors that match [store.ErrCorrupt] for the key, until the
+// program opens the directory again, or a user removes the file.
 //
 // # Durability
 //

@@ -85,10 +85,12 @@ func (s *Store) current(ctx context.Context, l *log, reader bool) error {
 				return err
 			}
 		}
-		if err := l.seg.read(); err != nil {
-			return err
-		}
+		err := l.seg.read()
 		switch {
+		case err != nil && l.seg.cut && !s.named(l.seg): // a person has removed it meanwhile
+			l.drop()
+		case err != nil:
+			return err
 		case l.seg.state.Sealed && !l.seg.unlinked: // otherwise later ones have been sealed, too
 			err := s.next(l, false)
 			var end *endError

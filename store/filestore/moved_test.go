@@ -135,6 +135,49 @@ func TestDamaged(t *testing.T) {
 	}
 }
 
+// TestCut: a program writes a backup over a log, and other processes continue from there. A process that has seen the
+// shorter log uses it no more, also when it has become longer: it would read its own old state, and write what no other
+// process reads. It continues when it opens the store again, or when a person has removed the log.
+func TestCut(t *testing.T) {
+	dir := memoryDir(t)
+	s := open(t, dir, nil)
+	v := put(t, s, "key", "", "1")
+	file := filepath.Join(dir, "k", "key", "000000000001")
+	backup, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v = put(t, s, "key", v, "2")
+	if err := os.WriteFile(file, backup, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	corrupt := func(when string) {
+		t.Helper()
+		_, _, err := s.Get(t.Context(), "key")
+		_, putErr := s.Put(t.Context(), "key", v, []byte("3"))
+		if !errors.Is(err, store.ErrCorrupt) || !errors.Is(putErr, store.ErrCorrupt) || store.OutcomeOf(putErr) != store.NotApplied {
+			t.Errorf("%s: Get: %v; Put: %v", when, err, putErr)
+		}
+	}
+	corrupt("a shorter log")
+	other := open(t, dir, nil)
+	_, v2, err := other.Get(t.Context(), "key")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 5 {
+		v2 = put(t, other, "key", v2, "other")
+	}
+	corrupt("a log that has grown again")
+	if got, _, err := open(t, dir, nil).Get(t.Context(), "key"); err != nil || string(got) != "other" {
+		t.Errorf("opened again: %q, %v", got, err)
+	}
+	if err := os.RemoveAll(filepath.Dir(file)); err != nil {
+		t.Fatal(err)
+	}
+	put(t, s, "key", "", "new")
+}
+
 // TestSweepTmp: what crashed writers left is removed when it is old, and only then.
 func TestSweepTmp(t *testing.T) {
 	dir := memoryDir(t)

@@ -75,6 +75,7 @@ type segment struct {
 	header   bool // the first entry names the key
 	newer    uint64
 	unlinked bool // it has lost its last name
+	cut      bool // it was once shorter than what was read, so what was read is not what is there
 	checked  time.Time
 }
 
@@ -199,11 +200,11 @@ func (g *segment) readFor(nonce string, found func(counts bool)) error {
 		return err
 	}
 	g.unlinked = unlinked
+	if g.cut = g.cut || size < g.off; g.cut {
+		return fmt.Errorf("%w: the log became shorter, so another program cut the log; open the store again", store.ErrCorrupt)
+	}
 	if size == g.off {
 		return nil
-	}
-	if size < g.off {
-		return fmt.Errorf("%w: the log became shorter, so another program cut the log", store.ErrCorrupt)
 	}
 	if size > maxSegment {
 		return fmt.Errorf("%w: %s has %d bytes, and the store reads at most %d; a log continues in a new file at %d bytes, so another program has written to this file", store.ErrCorrupt, g.path(), size, maxSegment, sealBytes)
