@@ -3,6 +3,7 @@ package trylock_test
 import (
 	"context"
 	"errors"
+	"runtime"
 	"sync"
 	"testing"
 	"time"
@@ -30,6 +31,7 @@ type fault struct {
 	before time.Duration // it is applied so much later
 	after  time.Duration // the reply comes so much later
 	hang   chan struct{} // it ignores its context, and is applied and answered when this is closed
+	exit   bool          // it is applied, and ends its goroutine
 	behind time.Duration // the reply is lost at once, and the call is applied so much later
 }
 
@@ -87,6 +89,9 @@ func (s *server) TryLock(ctx context.Context, key, holder string, d time.Duratio
 		}
 	}
 	generation, obtained := s.apply(key, holder, d, c.at)
+	if f.exit {
+		runtime.Goexit()
+	}
 	if f.after > 0 {
 		if err := wait(f.after); err != nil {
 			return 0, false, err

@@ -272,12 +272,15 @@ func (h *Handle) call(ctx, until context.Context, id string, d time.Duration) (r
 	var state atomic.Int32
 	sent := h.clock.SinceStart()
 	r, err := abandon.Do(until, &h.calls, h.key, func() (reply, error) {
+		taken := true // perhaps, if the backend ends the goroutine
+		defer func() {
+			if !state.CompareAndSwap(0, returned) && d > 0 && taken {
+				_, _ = h.free(ctx, id, sent+h.set.trust())
+			}
+		}()
 		generation, obtained, err := h.backend.TryLock(uncaused{ctx}, h.key, id, d)
-		taken := err == nil && obtained
-		if !state.CompareAndSwap(0, returned) && d > 0 && (taken || store.OutcomeOf(err) == store.Unknown) {
-			_, _ = h.free(ctx, id, sent+h.set.trust())
-		}
-		return reply{generation: generation, obtained: taken}, err
+		taken = err == nil && obtained || store.OutcomeOf(err) == store.Unknown
+		return reply{generation: generation, obtained: err == nil && obtained}, err
 	})
 	if err != nil && state.CompareAndSwap(0, left) {
 		r.hangs = store.OutcomeOf(err) != store.NotApplied // otherwise the call was not sent

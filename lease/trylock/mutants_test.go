@@ -24,6 +24,7 @@ func TestMutants(t *testing.T) {
 		{"a late success stays held", "handle.go", "!state.CompareAndSwap(0, returned) && d > 0 &&", "!state.CompareAndSwap(0, returned) && d < 0 &&", "TestAttemptThatHangs"},
 		{"a release does not wait for the renewal", "guard.go", "	<-g.renewed\n", "", "TestReleaseAwaitsTheRenewal"},
 		{"a renewal that hangs is not reported", "guard.go", "	case err == nil && g.hangs:\n", "	case err == nil && g.hangs && g.id == \"\":\n", "TestReleaseDuringARenewalThatHangs"},
+		{"a call that ends its goroutine is left", "handle.go", "		taken := true //", "		taken := false //", "TestGoexit"},
 		{"an attempt in doubt is left", "handle.go", "	if h.inDoubt {\n", "	if h.inDoubt && h.id == \"\" {\n", "TestLostReplyOfAnAcquire"},
 		{"a wait that ends in doubt is left", "handle.go", "		if inDoubt {\n", "		if inDoubt && h.id == \"\" {\n", "TestCancelledWaiter"},
 		{"a cause is taken for an answer", "handle.go", "h.backend.TryLock(uncaused{ctx}, ", "h.backend.TryLock(ctx, ", "TestCauseIsNoAnswer"},

@@ -823,6 +823,32 @@ func TestCauseIsNoAnswer(t *testing.T) {
 	}
 }
 
+// A call of the backend ends its goroutine, as a test does that fails: the call may have been applied, and the handle frees
+// the lock, also if the handle has left the call behind.
+func TestGoexit(t *testing.T) {
+	for _, hangs := range []bool{false, true} {
+		bubble(t, func(t *testing.T, s *server) {
+			h, f := newHandle(t, s), fault{exit: true}
+			if hangs {
+				f.hang = make(chan struct{})
+				time.AfterFunc(6*time.Second, func() { close(f.hang) }) // the handle waits for 4 s
+			}
+			s.setFault(nth(1, f))
+			_, err := h.TryAcquire(t.Context())
+			want := store.NotApplied
+			if hangs {
+				want = store.Unknown
+				time.Sleep(3 * time.Second)
+			}
+			if err == nil || store.OutcomeOf(err) != want || !s.isFree("job") {
+				t.Errorf("it hangs: %v; it is free: %v, and the error is %v (%v)", hangs, s.isFree("job"), err, store.OutcomeOf(err))
+			}
+			time.Sleep(time.Millisecond)
+			mustRelease(t, mustTry(t, h))
+		})
+	}
+}
+
 // After a wait that timed out, and after a success, the next wait begins with short pauses. Each waiter has its own
 // time, and a TryAcquire does not wait for a waiter that pauses.
 func TestBackOffStartsAgain(t *testing.T) {
