@@ -197,6 +197,42 @@ func TestIdleReserver(t *testing.T) {
 	}
 }
 
+// failing is a Reserver that returns an error of its own after the operation, for example of its release.
+type failing struct{ err error }
+
+func (f failing) Do(ctx context.Context, _ string, _ object.Version, _, operate func(context.Context) error) error {
+	_ = operate(ctx)
+	return f.err
+}
+
+// TestFailingReserver: an error of a Reserver after the operation does not say that nothing was written.
+func TestFailingReserver(t *testing.T) {
+	for _, fault := range []objecttest.Fault{objecttest.Pass, objecttest.Lose} {
+		for _, of := range []error{store.ErrClosed, &object.ConflictError{Key: "a"}} {
+			below := membucket.New()
+			fails := false // the bucket, after the first write
+			c := newClient(t, objecttest.NewFaulty(below, func(c objecttest.Call) objecttest.Fault {
+				if c.Op != store.OpPut || fails {
+					return map[bool]objecttest.Fault{true: objecttest.Fail}[fails]
+				}
+				fails = fault != objecttest.Pass
+				return fault
+			}), object.Fast(object.Options{Reserver: failing{of}}, 0))
+			_, err := c.Put(t.Context(), "a", body("x"), &object.WriteOptions{IfAbsent: true})
+			if store.OutcomeOf(err) != store.Unknown || store.AttemptedVersion(err) == "" || errors.Is(err, of) || strings.Contains(err.Error(), of.Error()) != (fault == objecttest.Pass) {
+				t.Errorf("a put that was applied: got %v (%v)", err, store.OutcomeOf(err))
+			}
+			if fault == objecttest.Pass {
+				now, _ := c.Stat(t.Context(), "a")
+				err := c.Delete(t.Context(), "a", &object.WriteOptions{IfMatch: now.Version})
+				if store.OutcomeOf(err) != store.Unknown || errors.Is(err, of) || !strings.Contains(err.Error(), of.Error()) {
+					t.Errorf("a delete that was applied: got %v (%v)", err, store.OutcomeOf(err))
+				}
+			}
+		}
+	}
+}
+
 // TestProgressRises: the progress of a body that is sent twice never falls.
 func TestProgressRises(t *testing.T) {
 	below := membucket.New()

@@ -23,7 +23,8 @@ type Reserver interface {
 	// operate ends with the reservation.
 	//
 	// If operate returns an error, Do returns this error as it is. If Do did not call operate,
-	// nothing was written.
+	// nothing was written. If operate returns nil, and Do returns an error, such as the loss of the
+	// reservation, the outcome of the write is unknown.
 	Do(ctx context.Context, key string, version Version, check func(context.Context) error, operate func(context.Context) error) error
 }
 
@@ -255,14 +256,16 @@ func (c *Client) reserve(ctx context.Context, key string, on state, operate func
 		}
 		return nil
 	}
-	called := false
+	called, own := false, error(nil)
 	err := c.o.Reserver.Do(ctx, key, on.version(), check, func(ctx context.Context) error {
-		called = true
-		return operate(ctx)
+		called, own = true, operate(ctx)
+		return own
 	})
 	switch {
-	case called:
-		return err
+	case own != nil, called && err == nil:
+		return own
+	case called: // no conflict of the Reserver may look like one of the write
+		return store.MarkUnknown(fmt.Errorf("the write was applied, but its reservation failed: %v", err))
 	case err == nil:
 		err = fmt.Errorf("%w: Options.Reserver neither called operate nor returned an error", store.ErrUnsafe)
 	}

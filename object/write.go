@@ -215,6 +215,9 @@ func (w *write) attempt(ctx context.Context, on state) (Info, *state, error) {
 		info, err = a.run(ctx, reserved)
 		return err
 	})
+	if err != nil && info.Key != "" { // an error of the Reserver
+		return Info{}, a.met, a.failed(err)
+	}
 	return info, a.met, err
 }
 
