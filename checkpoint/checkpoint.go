@@ -85,21 +85,10 @@ const (
 
 // String returns the status in words.
 func (s Status) String() string {
-	switch s {
-	case Advanced:
-		return "advanced"
-	case Unchanged:
-		return "unchanged"
-	case Behind:
-		return "behind"
-	case Mismatch:
-		return "mismatch"
-	case Fenced:
-		return "fenced"
-	case RolledBack:
-		return "rolled back"
+	if s < Advanced || s > RolledBack {
+		return fmt.Sprintf("Status(%d)", int(s))
 	}
-	return fmt.Sprintf("Status(%d)", int(s))
+	return []string{"advanced", "unchanged", "behind", "mismatch", "fenced", "rolled back"}[s-Advanced]
 }
 
 // Err returns the error that Advance returns with the status. For Advanced, Unchanged and Behind

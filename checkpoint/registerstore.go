@@ -123,10 +123,7 @@ func (k *RegisterStore) Close(ctx context.Context) error {
 // queue returns the queue of key, which it makes at the first use.
 func (k *RegisterStore) queue(key string) (*keyQueue, error) {
 	register := k.opts.KeyPrefix + "/" + key
-	if err := store.CheckKey(key); err != nil {
-		return nil, err
-	}
-	if err := store.CheckKey(register); err != nil {
+	if err := cmp.Or(store.CheckKey(key), store.CheckKey(register)); err != nil {
 		return nil, err
 	}
 	k.mu.Lock()

@@ -230,8 +230,7 @@ func cause(ctx context.Context, err error) error {
 // begin raises the fence and reads the checkpoint. A worker without a token could not save its position in a
 // checkpoint that has one.
 func (t *term) begin(ctx context.Context) (from Checkpoint, err error) {
-	err = t.retry(ctx, "read", func(ctx context.Context) error {
-		var err error
+	err = t.retry(ctx, "read", func(ctx context.Context) (err error) {
 		if t.token != 0 {
 			from, err = t.k.Fence(ctx, t.key, t.token)
 			return err
