@@ -75,7 +75,8 @@ func (g *Guard) Detach(ctx context.Context) (Ticket, error) {
 //     machine, another client has the lock, or the ticket was used before ([ErrTicketUsed]).
 //   - [ErrReleased]: the lease was released.
 //   - [ErrInvalidTicket]: the ticket contradicts the record, or has an impossible time.
-//   - A [*TicketError]: it contains the ticket for the next attempt.
+//   - A [*TicketError]: it contains the ticket for the next attempt. Look for it first. If the loss of
+//     another lease has ended the context, the error also matches the reason of that loss.
 //
 // After any other error the same ticket is still valid. If the TTL of the lease has passed and
 // the record is in the state that the ticket describes, Attach frees the lock before it

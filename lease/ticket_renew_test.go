@@ -292,3 +292,38 @@ func TestTicketAttachOfAClosedClient(t *testing.T) {
 		mustRelease(t, mustAttach(t, a, unresolved.Ticket))
 	})
 }
+
+// An error that contains the loss of another lease says nothing about the lease of the ticket: the cause of the
+// caller's context, while a write hangs, and the error of announce.
+func TestTicketUseThatAnotherLeaseEnds(t *testing.T) {
+	for what, cause := range map[string]error{"expired": &lease.LostError{Name: "another", Reason: lease.ErrExpired}, "released": lease.ErrReleased} {
+		for call, use := range map[string]func(ctx context.Context, c *lease.Client, ticket lease.Ticket) error{
+			"renew": func(ctx context.Context, c *lease.Client, ticket lease.Ticket) error {
+				return errOf(c.RenewTicket(ctx, ticket, nil))
+			},
+			"attach": func(ctx context.Context, c *lease.Client, ticket lease.Ticket) error {
+				return errOf(c.Attach(ctx, ticket))
+			},
+		} {
+			t.Run(call+" "+what, func(t *testing.T) {
+				bubble(t, func(t *testing.T, st store.Store) {
+					w := newWire(st)
+					a, b := client(t, w, pipeline(time.Minute)), client(t, st, pipeline(time.Minute))
+					ticket := mustDetach(t, mustTry(t, b, "job"))
+					if _, err := a.RenewTicket(t.Context(), ticket, func(lease.Ticket) error { return cause }); !errors.Is(err, cause) {
+						t.Errorf("RenewTicket that was not announced = %v", err)
+					}
+					wantState(t, b, "job", lease.Held)
+					ctx, cancel := context.WithCancelCause(t.Context())
+					time.AfterFunc(2*time.Second, func() { cancel(cause) })
+					w.set(nth(1, hang))
+					var unresolved *lease.TicketError
+					if err := use(ctx, a, ticket); !errors.As(err, &unresolved) || len(unresolved.Ticket.PendingWrites) != 1 {
+						t.Fatalf("got %v, want a ticket with one pending write", err)
+					}
+					mustRelease(t, mustAttach(t, b, unresolved.Ticket))
+				})
+			})
+		}
+	}
+}

@@ -43,7 +43,7 @@ func Detach(ctx context.Context, h *holding.Holder, g *belief.Grant) (Ticket, er
 		return t, nil
 	}
 	u := use{cell: &h.Cell, t: t, base: left.Base, next: func(r *lockrec.Record) { r.Presence = "" }}
-	if err := u.write(ctx); errors.Is(err, belief.ErrLost) || errors.Is(err, belief.ErrReleased) {
+	if err := u.write(ctx); u.over != nil {
 		return Ticket{}, err
 	}
 	return u.t, nil
@@ -130,6 +130,7 @@ type use struct {
 	announce func(Ticket) error    // gets the ticket before a write is sent; may be nil
 	at       time.Duration         // when the write that is the base now was sent
 	firm     bool                  // that write survives a power cut
+	over     error                 // why the lease is over, as the use itself has found; nil while it is not known to be
 }
 
 // begin reads the record and checks that the ticket is good for it. If the ticket is
@@ -180,7 +181,10 @@ func (u *use) found(now *cell.Seen) error {
 	case err == lockrec.ErrTakenOver, err == lockrec.ErrTicketUsed:
 		lost.NewHolder = now.Rec.Holder
 		return lost
-	case errors.Is(err, belief.ErrReleased), errors.Is(err, lockrec.ErrInvalidTicket):
+	case errors.Is(err, lockrec.ErrInvalidTicket):
+		u.over = nil
+		return err
+	case errors.Is(err, belief.ErrReleased):
 		return err
 	case err != nil:
 		return lost
@@ -251,7 +255,9 @@ func sentWrite(c *sysclock.Clock, nonce string, at time.Duration) lockrec.Pendin
 	return w
 }
 
+// lost notes whether and why the lease is over.
 func (u *use) lost(reason error) *belief.LostError {
+	u.over = reason
 	return &belief.LostError{Name: u.t.Name, Token: u.t.Token, Reason: reason}
 }
 
@@ -341,16 +347,17 @@ func (u *use) tell() error {
 }
 
 // failed turns the error of a use into the one for the caller: a lease whose time has
-// passed is freed first, and a ticket that changed is handed on.
+// passed is freed first, and a ticket that changed is handed on. The error does not decide: an error of the store
+// contains the cause of the caller's context, which can be the loss of another lease.
 func (u *use) failed(ctx context.Context, err error) error {
 	switch {
-	case errors.Is(err, belief.ErrExpired):
+	case u.over == belief.ErrExpired:
 		freeErr := u.free(cell.WithoutEnd(ctx))
 		if freeErr != nil && !errors.Is(freeErr, belief.ErrLost) && !errors.Is(freeErr, belief.ErrReleased) {
 			return errors.Join(err, fmt.Errorf("the lock was not released: %w", freeErr))
 		}
 		return err
-	case errors.Is(err, belief.ErrLost), errors.Is(err, belief.ErrReleased), len(u.t.PendingWrites) == 0:
+	case u.over != nil, len(u.t.PendingWrites) == 0:
 		return err
 	}
 	return &lockrec.TicketError{Ticket: u.t, Err: err}
