@@ -42,6 +42,7 @@ func TestOptionsOutOfBoundsAreRefused(t *testing.T) {
 		"negative MinInterval":     {local, lease.Options{MinInterval: -1}, "MinInterval"},
 		"long MinInterval":         {local, lease.Options{MinInterval: lease.MaxMinInterval + 1}, "MinInterval"},
 		"holder":                   {local, lease.Options{Holder: strings.Repeat("x", 1025)}, "Holder"},
+		"holder in Latin-1":        {local, lease.Options{Holder: "M\xfcller"}, "Holder"},
 		"reclaim":                  {local, lease.Options{ReclaimOwn: true}, ""},
 		"prefix":                   {local, lease.Options{KeyPrefix: "../x"}, ""},
 	} {

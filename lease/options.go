@@ -9,6 +9,7 @@ import (
 	"os"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/holdfast-go/holdfast/internal/lockrec"
 	"github.com/holdfast-go/holdfast/internal/username"
@@ -78,8 +79,8 @@ type Options struct {
 	// grace. Default min(TTL/4, [MaxDefaultGrace]).
 	Grace time.Duration
 
-	// Holder names the holder, for people. At most 1,024 bytes. Holdfast compares it only if
-	// ReclaimOwn is set. Default: user, host and process id.
+	// Holder names the holder, for people. At most 1,024 bytes of UTF-8. Holdfast compares it
+	// only if ReclaimOwn is set. Default: user, host and process id.
 	Holder string
 
 	// With ReclaimOwn the client takes a lock at once if the record has the same Holder and names a
@@ -269,6 +270,8 @@ func (o *Options) check(s *cell.Settings) error {
 		return bad("StoreTimeout", "the store timeout is %v; it must not be negative", o.StoreTimeout)
 	case len(o.Holder) > 1024:
 		return bad("Holder", "the holder has %d bytes; at most 1024 are allowed", len(o.Holder))
+	case !utf8.ValidString(o.Holder):
+		return bad("Holder", "the holder %.60q is not valid UTF-8", o.Holder)
 	}
 	if err := store.CheckKey(o.KeyPrefix); err != nil {
 		return fmt.Errorf("%w: key prefix: %w", store.ErrInvalid, err)
@@ -281,5 +284,5 @@ func defaultHolder() string {
 	if err != nil {
 		host = "unknown"
 	}
-	return fmt.Sprintf("%s@%s pid %d", cmp.Or(username.Current(), "unknown"), host, os.Getpid())
+	return strings.ToValidUTF8(fmt.Sprintf("%s@%s pid %d", cmp.Or(username.Current(), "unknown"), host, os.Getpid()), "?")
 }

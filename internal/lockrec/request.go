@@ -107,6 +107,7 @@ func RequestYield(r *Record, a YieldRequest, age time.Duration) (*Record, error)
 	case Broken:
 		return nil, fmt.Errorf("lock %q: %w: the lock is already broken (token %d)", r.Name, ErrNotHeld, r.Token)
 	}
+	a.By = shortened(a.By, MaxReason) // no reader accepts a longer text
 	of := RequestedOf(r)
 	if now := r.YieldRequest; len(of) > 0 && now.By == a.By && now.At.Equal(a.At) && !a.At.IsZero() {
 		return nil, nil

@@ -2,6 +2,7 @@ package lockrec_test
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -29,5 +30,27 @@ func TestRequestYieldTwice(t *testing.T) {
 	next, err := lockrec.RequestYield(r, later, 0)
 	if err != nil || next == nil || !slices.Equal(next.YieldRequest.Grants, []string{"A.1", "C.1"}) {
 		t.Errorf("a later request: %+v, %v; want one of A.1 and C.1", next, err)
+	}
+}
+
+// A request can be read, whatever the client is called: JSON writes three bytes for each that is not UTF-8.
+func TestRequestYieldOfAnyName(t *testing.T) {
+	r := &lockrec.Record{Name: "job", State: lockrec.Held, Token: 7, Grant: "g", TTL: time.Minute, Nonce: "n"}
+	for _, by := range []string{strings.Repeat("\xfc", 400), strings.Repeat("\xfcx", 400), strings.Repeat("é", 600), strings.Repeat("x", lockrec.MaxReason)} {
+		asked, err := lockrec.RequestYield(r, lockrec.YieldRequest{By: by}, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		asked.Nonce = "m"
+		value, err := lockrec.Encode(asked)
+		if err != nil {
+			t.Fatal(err)
+		}
+		back, err := lockrec.Decode("", "job", value)
+		if err != nil {
+			t.Errorf("a request by %.8q: %v", by, err)
+		} else if back.YieldRequest.By != asked.YieldRequest.By || len(by) == lockrec.MaxReason && asked.YieldRequest.By != by {
+			t.Errorf("a request by %.8q is read as one by %q", by, back.YieldRequest.By)
+		}
 	}
 }
