@@ -428,8 +428,8 @@ func TestMutants(t *testing.T) {
 			"	if g.cell.Space.Set.Traits.Delayed() {\n",
 			"TestRequestOnAStoreWhoseWritesWait"},
 		{"a request to yield drops what has no room", "../internal/lockrec/request.go",
-			"err != nil || len(value) > store.MaxValue {",
-			"err != nil || len(value) == 0 {",
+			"err != nil || size > store.MaxValue {",
+			"err != nil || size == 0 {",
 			"TestRequestBadInput"},
 
 		{"a lease that is kept is not joined", "internal/holding/holder.go",

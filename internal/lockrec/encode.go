@@ -72,11 +72,13 @@ func (r *Record) whole() ([]byte, error) {
 	return withUnknown(append(o.b, '}'), r.unknown)
 }
 
-// withoutHistory is whole without the history, for which a record needs no room.
-func (r *Record) withoutHistory() ([]byte, error) {
+// maxSize returns the size of the record without the history, for which a record needs no room, and with room for
+// each waiter to become a holder: its entry then gets a token and a slot, and the hand-over must not leave anything out.
+func (r *Record) maxSize() (int, error) {
 	bare := *r
 	bare.history = nil
-	return bare.whole()
+	value, err := bare.whole()
+	return len(value) + len(r.Queue)*len(`,18446744073709551615,500`), err
 }
 
 // object is a JSON object that is written field by field, without reflection. It has the bytes that package json

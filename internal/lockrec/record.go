@@ -192,8 +192,8 @@ func SetData(r *Record, data []byte) error {
 	if len(data) > MaxData {
 		return fmt.Errorf("lock %q: %w: %d bytes of data, at most %d are allowed", r.Name, store.ErrTooLarge, len(data), MaxData)
 	}
-	value, err := r.withoutHistory()
-	if err == nil && len(value) > store.MaxValue {
+	size, err := r.maxSize()
+	if err == nil && size > store.MaxValue {
 		err = fmt.Errorf("lock %q: %w: the record has no room for %d bytes of data next to its other fields", r.Name, store.ErrTooLarge, len(data))
 	}
 	return err

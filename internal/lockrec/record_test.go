@@ -298,6 +298,50 @@ func TestEncodeNeverDropsMembers(t *testing.T) {
 	}
 }
 
+// A hand-over to all waiters leaves out no data that a record has accepted: the data was stored before the last waiter
+// entered the queue, or after it.
+func TestDataOutlastsAHandOver(t *testing.T) {
+	data := bytes.Repeat([]byte{0xff}, lockrec.MaxData)
+	for _, slots := range []bool{false, true} {
+		for _, first := range []bool{false, true} { // the data
+			kept := 0
+			for n := 0; n <= lockrec.MaxMembers; n += 10 {
+				rec := full(slots)
+				rec.Queue = rec.Holders[:n]
+				for i := range rec.Queue {
+					rec.Queue[i].Token, rec.Queue[i].Slot = 0, 0
+				}
+				if rec.State, rec.Grant, rec.Holders, rec.Slots = lockrec.Held, strings.Repeat("G", 26), nil, 0; slots {
+					rec.State, rec.Slots = lockrec.Shared, 1
+					rec.Holders = []lockrec.Member{member("S.1", lockrec.ModeSlot, 1, 7)}
+				}
+				err := lockrec.SetData(rec, data)
+				if first {
+					err = lockrec.HasRoom(rec)
+				}
+				if err != nil {
+					continue
+				}
+				next := lockrec.Freed(rec, time.Unix(1e9, 0))
+				if slots {
+					next = *rec
+					if err := lockrec.Resize(&next, lockrec.MaxMembers); err != nil {
+						t.Fatal(err)
+					}
+				}
+				next.Nonce = "N"
+				if _, err := lockrec.Encode(&next); err != nil || len(next.Data) != len(data) {
+					t.Fatalf("after a hand-over to %d waiters: %d bytes of data, %v", n, len(next.Data), err)
+				}
+				kept++
+			}
+			if kept < 20 || kept == lockrec.MaxMembers/10 {
+				t.Errorf("there was room for %d waiters", 10*kept)
+			}
+		}
+	}
+}
+
 // What is no record has no token.
 func TestTokenOf(t *testing.T) {
 	for value, want := range map[string]uint64{

@@ -120,7 +120,7 @@ func RequestYield(r *Record, a YieldRequest, age time.Duration) (*Record, error)
 	}
 	next.YieldRequest = &a
 	// Nothing is left out to make room for the request: the record is the holder's.
-	if value, err := next.withoutHistory(); err != nil || len(value) > store.MaxValue {
+	if size, err := next.maxSize(); err != nil || size > store.MaxValue {
 		return nil, errors.Join(fmt.Errorf("lock %q: %w: the record has no room for a request to yield", r.Name, store.ErrTooLarge), err)
 	}
 	return &next, nil

@@ -302,17 +302,16 @@ const maxNumbers = 100
 func HasRoom(r *Record) error {
 	bare := *r
 	bare.Holders, bare.Queue = nil, nil
-	value, err := bare.withoutHistory()
-	most := len(value)
+	most, err := bare.maxSize()
 	for _, m := range slices.Concat(r.Holders, r.Queue) {
 		most += len(m.Grant) + maxNumbers
 	}
 	if err != nil || most <= store.MaxValue-memberRoom {
 		return err
 	}
-	value, err = r.withoutHistory()
-	if err == nil && len(value) > store.MaxValue-memberRoom {
-		err = fmt.Errorf("lock %q: %w: its record has %d bytes with %d holders and waiters", r.Name, ErrFull, len(value), Members(r))
+	size, err := r.maxSize()
+	if err == nil && size > store.MaxValue-memberRoom {
+		err = fmt.Errorf("lock %q: %w: its record needs %d bytes for %d holders and waiters", r.Name, ErrFull, size, Members(r))
 	}
 	return err
 }
