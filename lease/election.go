@@ -9,7 +9,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/holdfast-go/holdfast/internal/backoff"
 	"github.com/holdfast-go/holdfast/internal/lockrec"
 	"github.com/holdfast-go/holdfast/lease/internal/cell"
 	"github.com/holdfast-go/holdfast/lease/internal/holding"
@@ -266,8 +265,8 @@ type Leader struct {
 // its lease during a TTL in which this client watched the record.
 //
 // If, by the wall clocks, the leader's last renewal is older than its TTL, Leader watches the
-// record until the next renewal, but at most for the TTL. If the context ends earlier, the error
-// matches its cause, and the result is the leader in the record. For example, if the clock of a
+// record until the next renewal, but at most for the TTL. If the context ends earlier, the error contains
+// its [store.Cause], and the result is the leader in the record. For example, if the clock of a
 // leader's machine is 10 s ahead, Leader can return the leader for 10 s longer after its death.
 //
 // Leader changes nothing, and revokes no session. A leader whose grant was broken may continue
@@ -287,7 +286,7 @@ func (c *Client) Leader(ctx context.Context, name string) (Leader, error) {
 			break
 		}
 		if doubt > 0 {
-			if err := backoff.Sleep(ctx, doubt); err != nil {
+			if err := cell.Sleep(ctx, doubt); err != nil {
 				leader, _ := leaderOf(name, s.Rec, false)
 				return leader, fmt.Errorf("election %q: cannot find out whether the leader is dead: %w", name, err)
 			}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/backoff"
 	"github.com/holdfast-go/holdfast/internal/lockrec"
+	"github.com/holdfast-go/holdfast/store"
 )
 
 // RetryPause is a pause that doubles from min to max, with full jitter.
@@ -28,8 +29,14 @@ func (b *RetryPause) Pause() time.Duration {
 	return time.Duration(b.random()*float64(backoff.Pause(b.Tries, b.min, b.max))) + 1
 }
 
-// Wait sleeps for the next pause, or returns the reason why ctx ended.
-func (b *RetryPause) Wait(ctx context.Context) error { return backoff.Sleep(ctx, b.Pause()) }
+// Wait sleeps for the next pause, as [Sleep] does.
+func (b *RetryPause) Wait(ctx context.Context) error { return Sleep(ctx, b.Pause()) }
+
+// Sleep waits for d. If ctx has ended by then, Sleep returns its [store.Cause].
+func Sleep(ctx context.Context, d time.Duration) error {
+	_ = backoff.Sleep(ctx, d)
+	return store.Cause(ctx)
+}
 
 // Contention spreads the writes of many clients that change one record: each write that is applied
 // makes those of the others conflict. The holder's own write comes first. After a conflict the
@@ -79,7 +86,7 @@ func (c *Contention) Conflict(ctx context.Context, r *lockrec.Record) (*Seen, er
 		most = min(max(most/pausePart, 4*least), most)
 	}
 	c.pause = min(max(2*c.pause, least), most)
-	if err := backoff.Sleep(ctx, c.pause+time.Duration(c.cell.Space.Random()*float64(c.pause))); err != nil {
+	if err := Sleep(ctx, c.pause+time.Duration(c.cell.Space.Random()*float64(c.pause))); err != nil {
 		return nil, err
 	}
 	return c.cell.Reread(ctx)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/holdfast-go/holdfast/internal/backoff"
 	"github.com/holdfast-go/holdfast/internal/lockrec"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -62,7 +61,7 @@ func (c *Cell) Change(ctx context.Context, base *Seen, cause lockrec.Cause, chan
 // Later returns the state that is in place of base a part of its TTL later. It is used where others
 // have to wait for the holder's next write.
 func (c *Cell) Later(ctx context.Context, base *Seen) (*Seen, error) {
-	if err := backoff.Sleep(ctx, c.Space.Set.RereadDelay(base.Rec.TTL)); err != nil {
+	if err := Sleep(ctx, c.Space.Set.RereadDelay(base.Rec.TTL)); err != nil {
 		return nil, store.MarkNotApplied(fmt.Errorf("%s: many clients write into the record of the lock, and this write waited for the next renewal of the holder: %w", c, err))
 	}
 	return c.Reread(ctx)
