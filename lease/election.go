@@ -278,11 +278,12 @@ func (c *Client) Leader(ctx context.Context, name string) (Leader, error) {
 		return Leader{Name: name}, err
 	}
 	s, err := of.Inspect(ctx)
+	var seen lockrec.HolderWrite
 	for err == nil && s.Rec != nil && s.Rec.State == Held {
 		s = of.Note(s)
 		var over, lasts bool
 		var doubt time.Duration
-		if over, lasts, doubt, err = c.k.Peers.HolderIsDead(ctx, of, s); err != nil || lasts && doubt == 0 {
+		if over, lasts, doubt, err = c.k.Peers.HolderIsDead(ctx, of, s, &seen); err != nil || lasts && doubt == 0 {
 			break
 		}
 		if doubt > 0 {

@@ -96,3 +96,29 @@ func TestLeaderWhoseClockIsBehind(t *testing.T) {
 		}
 	})
 }
+
+// Leader watches a leader whose clock is behind until its next renewal, and no longer.
+func TestLeaderIsFoundByItsRenewal(t *testing.T) {
+	for _, under := range []bool{false, true} { // a session
+		bubble(t, func(t *testing.T, st store.Store) {
+			leads, behind := client(t, st, nil), newClocks()
+			behind.change(func(c *clocks) { c.jumped = -time.Hour })
+			lease.SetClock(leads, behind.read)
+			var from candidates = leads
+			if under {
+				from = open(t, leads)
+			}
+			g := mustCampaign(t, election(t, from, "job"), "leader")
+			for range 5 {
+				time.Sleep(ttl + time.Second)
+				began := time.Now()
+				ctx, cancel := context.WithTimeout(t.Context(), 10*ttl)
+				l, err := client(t, hidden{st}, nil).Leader(ctx, "job")
+				cancel()
+				if took := time.Since(began); err != nil || l.Token != g.Token() || took > ttl {
+					t.Errorf("under a session %v: the leader has token %d, %v, after %v; want %d, within the TTL", under, l.Token, err, took, g.Token())
+				}
+			}
+		})
+	}
+}

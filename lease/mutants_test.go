@@ -165,6 +165,11 @@ func TestMutants(t *testing.T) {
 			"	if true {\n",
 			"TestTicketRenewalThatDiesLosesNothing"},
 
+		{"a renewal does not show that a leader lives", "internal/membership/observe.go",
+			"	*last = write\n",
+			"	*last, renewed = write, false\n",
+			"TestLeaderIsFoundByItsRenewal"},
+
 		// The line of those who wait.
 		{"each waiter reads for itself", "internal/waiting/queue.go",
 			"	if l == nil {\n		l = q.newQueue(key)",

@@ -13,8 +13,9 @@ import (
 // HolderIsDead reports whether the holder of a lock in the state s is known to be dead, or to have
 // closed its session. It reads the record of that session now. If the holder is not known to be
 // dead, lasts says whether it has held the lock since s was read. If the holder's renewal is overdue
-// by the wall clocks, doubt is the time until the next look. HolderIsDead writes nothing.
-func (p *Peers) HolderIsDead(ctx context.Context, of *cell.Cell, s *cell.Seen) (dead, lasts bool, doubt time.Duration, _ error) {
+// by the wall clocks, doubt is the time until the next look, and last gets the write that was seen: a later one at the
+// next look shows that the holder lives, whatever its clock says. HolderIsDead writes nothing.
+func (p *Peers) HolderIsDead(ctx context.Context, of *cell.Cell, s *cell.Seen, last *lockrec.HolderWrite) (dead, lasts bool, doubt time.Duration, _ error) {
 	now := s
 	if s.Rec.Session != "" {
 		if p.Trusts(s.Rec.Session) {
@@ -31,7 +32,10 @@ func (p *Peers) HolderIsDead(ctx context.Context, of *cell.Cell, s *cell.Seen) (
 	}
 	v := of.Judge(ctx, now)
 	dead = now.Rec.State != lockrec.Held || v.Open
-	if !dead && p.space.Clock.Wall().Sub(now.Rec.Renewed) > p.space.Set.Expiry(now.Rec.TTL) {
+	write := lockrec.LastWrite(now.Rec)
+	renewed := write.Grant == last.Grant && write != *last
+	*last = write
+	if !dead && !renewed && p.space.Clock.Wall().Sub(now.Rec.Renewed) > p.space.Set.Expiry(now.Rec.TTL) {
 		doubt = max(min(v.Wait, p.space.Set.MostPoll(now.Rec.TTL)), time.Millisecond)
 	}
 	return dead, !dead, doubt, nil
