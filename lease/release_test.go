@@ -1,8 +1,10 @@
 package lease_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"sync"
 	"testing"
 	"time"
@@ -32,6 +34,68 @@ func TestTakeoverInTheMiddleOfARelease(t *testing.T) {
 		report(t, won.Err())
 		wantState(t, b, "job", lease.Held)
 		mustRelease(t, won)
+	})
+}
+
+// A call of the store that panics, or ends its goroutine, in a release: nothing waits for this release for ever, and
+// none reports that the lock is free.
+func TestReleaseThatDoesNotReturn(t *testing.T) {
+	for how, stop := range map[string]func(){"panic": func() { panic("store") }, "exit": runtime.Goexit} {
+		for _, under := range []string{"", "a lock of a session", "a session"} {
+			t.Run(how+" "+under, func(t *testing.T) {
+				bubble(t, func(t *testing.T, st store.Store) {
+					armed := false
+					c := client(t, store.Intercept(st, func(ctx context.Context, op *store.Op, next store.Handler) error {
+						if armed && op.Kind == store.OpPut {
+							armed = false
+							stop()
+						}
+						return next(ctx, op)
+					}), &lease.Options{ManualRenewal: true})
+					var release func(context.Context) error
+					if under == "" {
+						release = mustTry(t, c, "job").Release
+					} else if s := open(t, c); under == "a session" {
+						release = s.Close
+					} else {
+						release = mustTry(t, s, "job").Release
+					}
+					armed = true
+					var first sync.WaitGroup
+					first.Go(func() {
+						defer func() { _ = recover() }()
+						_ = release(t.Context())
+					})
+					first.Wait()
+					if err := release(t.Context()); !errors.Is(err, lease.ErrUnresolved) || store.OutcomeOf(err) != store.Unknown {
+						t.Errorf("a second release = %v; want an unknown outcome", err)
+					}
+					began := time.Now()
+					_ = c.Close(t.Context())
+					if took := time.Since(began); took > time.Second {
+						t.Errorf("Close took %v", took)
+					}
+				})
+			})
+		}
+	}
+}
+
+// A release that ends its goroutine during Close is not reported as a success.
+func TestCloseWhoseReleaseDoesNotReturn(t *testing.T) {
+	bubble(t, func(t *testing.T, st store.Store) {
+		armed := false
+		c := client(t, store.Intercept(st, func(ctx context.Context, op *store.Op, next store.Handler) error {
+			if armed && op.Kind == store.OpPut {
+				runtime.Goexit()
+			}
+			return next(ctx, op)
+		}), &lease.Options{ManualRenewal: true})
+		mustTry(t, c, "job")
+		armed = true
+		if err := c.Close(t.Context()); !errors.Is(err, lease.ErrUnresolved) {
+			t.Errorf("Close = %v; want ErrUnresolved", err)
+		}
 	})
 }
 

@@ -29,12 +29,17 @@ func (g *Grant) ReleaseFirst(ctx context.Context, reason error) (first bool) {
 	if !g.beginsFinish() {
 		return false
 	}
-	result := g.finish(ctx, reason)
-	g.result = result
-	g.owner().Released(g)
-	g.endRelease()
+	g.result = ErrUnfinished
+	defer func() { // if a call of the store panics, too
+		g.owner().Released(g)
+		g.endRelease()
+	}()
+	g.result = g.finish(ctx, reason)
 	return true
 }
+
+// ErrUnfinished is the error of a release that did not return.
+var ErrUnfinished = fmt.Errorf("%w: a call panicked, or ended its goroutine", cell.ErrUnresolved)
 
 // beginsFinish reports whether no other goroutine has begun the release.
 func (g *Grant) beginsFinish() bool {

@@ -287,10 +287,12 @@ func (s *Session) Renew(ctx context.Context) error {
 
 // Close ends the session, and then frees the records of its locks.
 func (s *Session) Close(ctx context.Context) error {
-	if s.closing.CompareAndSwap(false, true) {
-		s.result = s.close(ctx)
-		close(s.closed)
+	if !s.closing.CompareAndSwap(false, true) {
+		<-s.closed
+		return s.result
 	}
-	<-s.closed
+	defer close(s.closed) // if a call of the store panics, too
+	s.result = belief.ErrUnfinished
+	s.result = s.close(ctx)
 	return s.result
 }
