@@ -278,6 +278,12 @@ func Decode(kind, name string, value []byte) (*Record, error) {
 		return bad("%v", err)
 	}
 	r.Run = lastRun(r)
+	run, request := cmp.Or(r.Run, &Run{}), cmp.Or(r.YieldRequest, &YieldRequest{})
+	for _, at := range []time.Time{r.Granted, r.Renewed, r.NotBefore, run.Began, run.PeriodEnd, run.Ended, request.At} {
+		if year := at.UTC().Year(); year < 0 || year > 9999 { // no client could write the record again
+			return bad("the time %v is out of range", at)
+		}
+	}
 	if err := Consistent(r); err != nil {
 		return bad("%v", err)
 	}

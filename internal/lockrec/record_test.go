@@ -186,6 +186,9 @@ func TestRecordBadInput(t *testing.T) {
 		readers + `,"queue":[["S.1","w",5,6]]`,
 		readers + `,"queue":[["T.1","s",5,6]]`,
 		readers + `,"attend":["a"]`,
+		free + `,"granted":"9999-12-31T23:59:59-10:00"`, free + `,"renewed":"0000-01-01T00:00:00+10:00"`, free + `,"not_before":"9999-12-31T23:59:59-00:01"`,
+		free + `,"ask":{"at":"9999-12-31T23:59:59-10:00"}`,
+		free + `,"run":{"began":"2025-01-01T00:00:00Z","until":"9999-12-31T23:59:59-10:00","outcome":"done","tries":1,"grant":"g"}`,
 		free + `,"slots":-1`, free + `,"slots":1000000`, free + `,"slots":"2"`, free + `,"slots":1.5`,
 		free + `,"linger_ms":-1`, free + `,"linger_ms":86400001`,
 		free + `,"ask":7`, free + `,"ask":{"By":"x"}`, free + `,"ask":{"by":"` + strings.Repeat("x", 1025) + `"}`,
@@ -212,6 +215,7 @@ func TestRecordBadInput(t *testing.T) {
 		}
 	}
 	for _, fields := range []string{free, readers, readers + `,"queue":[["T.1","w",5,6],["S.2","r",5,6]]`, free + `,"slots":500`, free + `,"ask":{"later":[1]}`,
+		free + `,"granted":"9999-12-31T23:59:59Z"`, free + `,"not_before":"0000-01-01T00:00:00Z"`,
 		free + `,"holder":"[[\"S.1\",\"r\",5,6]] []","queue":[["S.1","r",5,6]],"holders":[],"later":[["S.1","r",5,6]]`} {
 		value := `{"holdfast":2,"kind":"lease","name":"job",` + fields + `}`
 		if _, err := lockrec.Decode("", "job", []byte(value)); err != nil {
