@@ -341,6 +341,8 @@ func TestSessionCloseAfterItWasRevoked(t *testing.T) {
 		var lost *lease.LostError
 		if err := s.Close(t.Context()); !errors.As(err, &lost) || lost.Reason != lease.ErrRevoked || lost.NewHolder != "" {
 			t.Errorf("Close: %v; want ErrRevoked without a new holder", err)
+		} else if lost.Name != "" || lost.Session != s.ID() {
+			t.Errorf("Close: the loss of lock %q and session %q; want session %q alone", lost.Name, lost.Session, s.ID())
 		}
 	})
 }

@@ -273,6 +273,8 @@ var errOver = errors.New("the lease has expired")
 func (g *Grant) freed(f cell.Finding) (over bool, _ error) {
 	now := f.Now
 	ours := now.Rec != nil && now.Rec.Grant == g.ID()
+	e := g.event(event.Lost)
+	lost := &LostError{Name: e.Name, Session: e.Session, Token: g.token, Reason: ErrBroken}
 	switch {
 	case f.Resolution == store.ResolutionPending:
 		return false, nil
@@ -281,7 +283,7 @@ func (g *Grant) freed(f cell.Finding) (over bool, _ error) {
 		return true, nil
 	case f.Resolution == store.ResolutionApplied:
 		g.cell.Note(now)
-		return true, &LostError{Name: g.cell.Name(), Token: g.token, Reason: ErrBroken}
+		return true, lost
 	case f.OtherWrite, ours && now.Rec.State == lockrec.Held && g.tries.Resolve(now, store.ResolveResult{}).Resolution == store.ResolutionApplied, ours && now.Rec.State == lockrec.Broken,
 		ours && now.Rec.State == lockrec.Held && g.session() != nil:
 		// Others requested to yield, a renewal was applied late, or the lock was broken. Or the
@@ -294,9 +296,7 @@ func (g *Grant) freed(f cell.Finding) (over bool, _ error) {
 	if f.Resolution != store.ResolutionNotApplied {
 		return true, nil // as far as can be known, it was applied and another grant followed
 	}
-	reason := cmp.Or(lockrec.Loss(now.Rec, g.ID()), ErrTakenOver)
-	lost := &LostError{Name: g.cell.Name(), Token: g.token, Reason: reason}
-	if reason == ErrTakenOver {
+	if lost.Reason = cmp.Or(lockrec.Loss(now.Rec, g.ID()), ErrTakenOver); lost.Reason == ErrTakenOver {
 		lost.NewHolder = now.Rec.Holder
 	}
 	return true, lost
