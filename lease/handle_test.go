@@ -203,6 +203,23 @@ func TestAcquireAllRetakesALockThatItLost(t *testing.T) {
 	})
 }
 
+// tagged is a store that cannot be compared, though its type can.
+type tagged struct {
+	described
+	tags any
+}
+
+// Handles on such stores may be of one lock.
+func TestAcquireAllOnStoresThatCannotBeCompared(t *testing.T) {
+	bubble(t, func(t *testing.T, st store.Store) {
+		st = tagged{described{&plainStore{st}, store.Traits{}}, []string{"tag"}}
+		_, err := lease.TryAcquireAll(t.Context(), handle(t, client(t, st, nil), "job"), handle(t, client(t, st, nil), "job"))
+		if !errors.Is(err, lease.ErrHeld) {
+			t.Errorf("got %v, want ErrHeld", err)
+		}
+	})
+}
+
 func TestWaiterUsesTheAgeByTheStoresClock(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
 		dead := client(t, st, &lease.Options{ManualRenewal: true})

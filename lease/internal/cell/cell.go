@@ -82,7 +82,7 @@ func (c *Cell) Same(other *Cell) bool {
 	id, key := c.Register()
 	otherID, otherKey := other.Register()
 	if id == "" && otherID == "" {
-		return c.Key == other.Key && reflect.TypeOf(c.Space.Given).Comparable() && c.Space.Given == other.Space.Given
+		return c.Key == other.Key && reflect.ValueOf(c.Space.Given).Comparable() && c.Space.Given == other.Space.Given
 	}
 	return id == otherID && key == otherKey
 }
