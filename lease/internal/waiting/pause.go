@@ -110,13 +110,14 @@ func (l *Queue) Await(ctx context.Context, w *Waiter, c *cell.Cell, session Sess
 // Rest pauses for d, or until c changes where the store reports that. It reports whether c may have
 // changed.
 func (l *Queue) Rest(ctx context.Context, d time.Duration, w *Waiter, c *cell.Cell, session SessionWatch) bool {
-	if d <= 0 || !c.Space.Watches() {
+	last := c.Known()
+	if d <= 0 || last == nil || !c.Space.Watches() {
 		w.pause(ctx, d)
 		return false
 	}
 	ctx, cancel := context.WithTimeout(ctx, d)
 	defer cancel()
-	l.waitForChange(ctx, cancel, w, c, c.Known(), session)
+	l.waitForChange(ctx, cancel, w, c, last, session)
 	return ctx.Err() != context.DeadlineExceeded
 }
 
