@@ -161,3 +161,70 @@ func TestKeeperEndsWithItsLock(t *testing.T) {
 	p.must(t, store, "unlock", "h.json")
 	waitEnded(t, third.Keeper)
 }
+
+// A store that is away for less than the TTL, and a path that cannot be read in this time, end no keeper. The keeper of
+// a process that has ended meanwhile releases the lock when the store is back. renew, unlock and lock leave an absent
+// store alone, and the handle.
+func TestKeeperOutlastsAbsentStore(t *testing.T) {
+	t.Parallel()
+	p, store := newPlaceOfFiles(t)
+	dir := strings.TrimPrefix(store, "file:")
+	for _, name := range []string{"released", "renewed"} {
+		if err := os.Mkdir(filepath.Join(p.dir, name), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	pid, kill := job(t)
+	released := p.take(t, store, "released", "--handle", "released/h.json", "--ttl", "12s", "--renew-until", fmt.Sprint(pid))
+	renewed := p.take(t, store, "renewed", "--handle", "renewed/h.json", "--ttl", "12s", "--renew-until", "unlock")
+	p.take(t, store, "other", "--handle", "o.json")
+	away := func(path string) (back func()) {
+		if err := os.Rename(path, path+".away"); err != nil {
+			t.Fatal(err)
+		}
+		return func() {
+			if err := os.Rename(path+".away", path); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	back := away(dir)
+	linked := filepath.Dir(renewed.Handle)
+	linkedBack := away(linked)
+	if err := os.Symlink(linked, linked); err != nil { // its path cannot be read: too many links
+		t.Fatal(err)
+	}
+	kill()
+	for _, c := range []struct {
+		args   []string
+		status int
+	}{
+		{[]string{"renew", "o.json"}, exit.NotFound},
+		{[]string{"unlock", "o.json"}, exit.NotFound},
+		{[]string{"--store", "file:" + filepath.Join(p.dir, "elsewhere"), "lock", "job", "--handle", "o.json"}, exit.Usage},
+	} {
+		if _, stderr, status := p.run(t, "", c.args...); status != c.status || !strings.Contains(stderr, "there is no store") {
+			t.Errorf("%q without the store: status %d, %s", c.args, status, stderr)
+		}
+	}
+	time.Sleep(6 * time.Second) // both renewals were due
+	for _, r := range []lockResult{released, renewed} {
+		if _, alive := child.StartOf(r.Keeper); !alive {
+			t.Errorf("the keeper of %s has ended", r.Handle)
+		}
+	}
+	if _, err := os.Lstat(dir); !errors.Is(err, os.ErrNotExist) {
+		t.Fatalf("a store was made in the place of the absent one (%v)", err)
+	}
+	if err := os.Remove(linked); err != nil {
+		t.Fatal(err)
+	}
+	linkedBack()
+	back()
+	waitEnded(t, released.Keeper)
+	p.must(t, store, "run", "-n", "released", "--", "true")
+	p.must(t, store, "renew", renewed.Handle)
+	p.must(t, store, "unlock", renewed.Handle)
+	p.must(t, store, "unlock", "o.json")
+	waitEnded(t, renewed.Keeper)
+}

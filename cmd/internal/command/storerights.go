@@ -6,6 +6,7 @@ import "github.com/holdfast-go/holdfast/cmd/internal/stores"
 var makes = map[string]stores.Making{
 	"holdfast ls": stores.MakesNone, "holdfast show": stores.MakesNone, "holdfast watch": stores.Awaits, "holdfast serve": stores.Awaits, "holdfast break": stores.MakesNone, "holdfast sweep": stores.MakesNone,
 	"holdfast ask": stores.MakesNone, "holdfast leader": stores.MakesNone, "holdfast history": stores.MakesNone, "holdfast resize": stores.MakesNone,
+	"holdfast renew": stores.MakesNone, "holdfast renew help-keep": stores.MakesNone, "holdfast unlock": stores.MakesNone,
 	"holdfast checkpoint get": stores.MakesNone, "holdfast checkpoint ls": stores.MakesNone, "holdfast checkpoint watch": stores.Awaits,
 	"holdfast checkpoint export": stores.MakesNone, "holdfast checkpoint rm": stores.MakesNone,
 	"holdfast get": stores.MakesNone, "holdfast object get": stores.MakesNone, "holdfast object stat": stores.MakesNone, "holdfast object ls": stores.MakesNone, "holdfast object reservations": stores.MakesNone, "holdfast object sweep": stores.MakesNone,

@@ -188,7 +188,10 @@ func (a *access) vacant(ctx context.Context, place *handleDir, wanted *openedSto
 	if bare, _, _ := strings.Cut(f.Store, "?"); bare == wanted.url && f.Ticket.Name == wanted.Name() {
 		return f, nil
 	}
+	makes := a.Makes
+	a.Makes = stores.MakesNone
 	client, st, err := a.Client(ctx, f.Store, &leases.Flags{Detached: true})
+	a.Makes = makes
 	if err == nil {
 		defer st.Close()
 		var info lease.Info
@@ -263,10 +266,7 @@ func (a *access) storeOf(ctx context.Context, f *handleFile, path string) (strin
 	if !a.StoreChosen || !a.StoreGiven && !strings.HasPrefix(strings.ToLower(a.StoreURL), kind+":") {
 		return f.Store, nil
 	}
-	makes := a.Makes
-	a.Makes = stores.MakesNone
 	given, err := a.OpenURL(ctx, a.StoreURL)
-	a.Makes = makes
 	bare, _, _ := strings.Cut(f.Store, "?")
 	switch {
 	case err == nil:

@@ -255,8 +255,11 @@ func noHandleFile(path string) error {
 	}))
 }
 
+// errNoHandle: the handle file does not exist, or is the handle of another grant.
+var errNoHandle = errors.New("no handle")
+
 func noHandle(path string) error {
-	return exit.With(exit.NotFound, output.WithHints("handle "+path+" does not exist: its lock was already unlocked, or the path is wrong", fs.ErrNotExist, []string{"name the file whose path \"holdfast lock\" has printed, and not the lock"}))
+	return exit.With(exit.NotFound, output.WithHints("handle "+path+" does not exist: its lock was already unlocked, or the path is wrong", errNoHandle, []string{"name the file whose path \"holdfast lock\" has printed, and not the lock"}))
 }
 
 // existingHandle opens the place of an existing handle file.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -170,29 +171,36 @@ func (a *access) keeperCommand() *cobra.Command {
 const lookAtJob = 500 * time.Millisecond
 
 // keepAlive renews the lock of a handle file until the file does not exist or belongs to another grant.
-// It also ends when the process in until has ended: then it releases the lock.
+// It also ends when the process in until has ended: then it releases the lock. Until the TTL is over, it outlasts a
+// store that does not exist or does not answer, and a path that cannot be read.
 func (a *access) keepAlive(ctx context.Context, path, grant string, until process) error {
 	fmt.Fprint(a.Stdout, renewerReady)
 	due := time.Now() // the first renewal learns the TTL
 	last, ttl := due, lease.MaxTTL
 	for ; ; time.Sleep(min(lookAtJob, max(time.Until(due), 10*time.Millisecond))) {
-		if until.ended() {
-			return a.unlock(ctx, path, grant)
-		}
-		if _, err := os.Lstat(path); err != nil {
+		release := until.ended()
+		if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
 			return nil
 		}
-		if time.Now().Before(due) {
+		if !release && time.Now().Before(due) {
 			continue
 		}
-		f, err := a.renewed(ctx, path, grant)
+		var f *handleFile
+		var err error
+		if release {
+			err = a.unlock(ctx, path, grant)
+		} else {
+			f, err = a.renewed(ctx, path, grant)
+		}
 		switch {
+		case err == nil && release:
+			return nil
 		case err == nil:
 			last, ttl = time.Now(), f.Ticket.TTL
 			due = last.Add(ttl / 3)
-		case errors.Is(err, lease.ErrLost), errors.Is(err, lease.ErrReleased), exit.Status(err) == exit.NotFound, time.Since(last) > ttl:
+		case errors.Is(err, lease.ErrLost), errors.Is(err, lease.ErrReleased), errors.Is(err, errNoHandle), time.Since(last) > ttl:
 			return err
-		default: // retry as soon as the store answers
+		default: // retry as soon as the store is there and answers
 			due = time.Now().Add(lookAtJob)
 		}
 	}
