@@ -23,6 +23,7 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/internal/leases"
 	"github.com/holdfast-go/holdfast/cmd/internal/output"
 	"github.com/holdfast-go/holdfast/cmd/internal/printable"
+	"github.com/holdfast-go/holdfast/cmd/internal/stores"
 	"github.com/holdfast-go/holdfast/compat/avisofile"
 	"github.com/holdfast-go/holdfast/lease"
 	"github.com/holdfast-go/holdfast/store"
@@ -135,6 +136,7 @@ func (a *access) withFile(ctx context.Context, f *checkpointFlags, do func(conte
 		return exit.Usagef("--file and --store exclude each other, except for reset and rm: remove one of them")
 	}
 	if a.StoreGiven { // the locks that guard the file's checkpoints lie there
+		a.Makes = stores.MakesNone
 		client, st, err := a.Client(ctx, a.StoreURL, &leases.Flags{})
 		if err != nil {
 			return err

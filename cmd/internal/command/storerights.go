@@ -8,7 +8,7 @@ var makes = map[string]stores.Making{
 	"holdfast ask": stores.MakesNone, "holdfast leader": stores.MakesNone, "holdfast history": stores.MakesNone, "holdfast resize": stores.MakesNone,
 	"holdfast renew": stores.MakesNone, "holdfast renew help-keep": stores.MakesNone, "holdfast unlock": stores.MakesNone,
 	"holdfast checkpoint get": stores.MakesNone, "holdfast checkpoint ls": stores.MakesNone, "holdfast checkpoint watch": stores.Awaits,
-	"holdfast checkpoint export": stores.MakesNone, "holdfast checkpoint rm": stores.MakesNone,
+	"holdfast checkpoint export": stores.MakesNone, "holdfast checkpoint history": stores.MakesNone, "holdfast checkpoint rm": stores.MakesNone,
 	"holdfast get": stores.MakesNone, "holdfast object get": stores.MakesNone, "holdfast object stat": stores.MakesNone, "holdfast object ls": stores.MakesNone, "holdfast object reservations": stores.MakesNone, "holdfast object sweep": stores.MakesNone,
 	"holdfast commit-log read": stores.MakesNone, "holdfast commit-log latest": stores.MakesNone, "holdfast commit-log trim": stores.MakesNone,
 	"holdfast item put": stores.MakesNone, "holdfast item get": stores.MakesNone, "holdfast item rm": stores.MakesNone, "holdfast item ls": stores.MakesNone,
