@@ -195,6 +195,29 @@ func TestSecretsInPartsOfURLs(t *testing.T) {
 	}
 }
 
+// No error about a line of the configuration repeats a secret of a URL that is in the wrong place.
+func TestSecretsInConfig(t *testing.T) {
+	dir := t.TempDir()
+	ownState(t, dir)
+	path := filepath.Join(dir, "holdfast.conf")
+	t.Setenv(stores.ConfigVariable, path)
+	for _, form := range secretForms {
+		url := strings.ReplaceAll(strings.ReplaceAll(form, "PASSWORD", password), "SCHEME", "redis")
+		for _, line := range []string{"URL", "store URL", "store main URL", "main = URL", "default URL", "default = URL", "default main URL", "store main: URL", "store URL = file:/x", "URL = main"} {
+			line = strings.ReplaceAll(line, "URL", url)
+			for _, end := range []string{"", "=", "&timeout=5s"} {
+				if err := os.WriteFile(path, []byte("\n"+line+end+"\n"), 0o600); err != nil {
+					t.Fatal(err)
+				}
+				said, status := executed([]string{"--store", "main", "ls", "--json"})
+				if strings.Contains(said, password) || strings.Contains(said, "redis") || status != exit.Unsafe || !strings.Contains(said, path+", line 2: ") {
+					t.Errorf("%s: status %d, %s", line+end, status, said)
+				}
+			}
+		}
+	}
+}
+
 // What is taken apart can be printed in every way: it holds no secret any more.
 func TestParsedStoreHoldsNoSecret(t *testing.T) {
 	a := &stores.Access{Drivers: allstores.Drivers()}

@@ -98,7 +98,8 @@ func readConfig(path string, needed bool) (*config, error) {
 	return c, nil
 }
 
-// line reads "store NAME = URL", "default = NAME", a comment or nothing.
+// line reads "store NAME = URL", "default = NAME", a comment or nothing. Its errors repeat nothing of the line but a
+// valid name: where a = is missing, the text before the first = can be a URL with its password.
 func (c *config) line(text string) error {
 	text = strings.TrimSpace(text)
 	if text == "" || strings.HasPrefix(text, "#") {
@@ -106,20 +107,18 @@ func (c *config) line(text string) error {
 	}
 	key, value, found := strings.Cut(text, "=")
 	key, value = strings.TrimSpace(key), strings.TrimSpace(value)
-	if !found || value == "" {
-		return errors.New(`the line must be "store NAME = URL" or "default = NAME"`)
-	}
 	name, isStore := strings.CutPrefix(key, "store ")
 	name = strings.TrimSpace(name)
+	if key == "default" {
+		name = value
+	}
 	switch {
+	case !found, value == "", key != "default" && !isStore, !storeName(name):
+		return errors.New(`the line must be "store NAME = URL" or "default = NAME"; NAME has letters and digits, and _ . - after the first`)
 	case key == "default" && c.standard != "":
 		return errors.New("the file already has a default")
 	case key == "default":
 		c.standard = value
-	case !isStore:
-		return fmt.Errorf(`the line must begin with "store NAME" or "default", but it begins with %.40q`, key)
-	case !storeName(name):
-		return fmt.Errorf("the name of a store must begin and end with a letter or a digit, and can contain _ . -: %.40q", name)
 	case c.stores[name] != "":
 		return fmt.Errorf("store %q is named twice", name)
 	case strings.HasPrefix(value, "file:") && !filepath.IsAbs(strings.TrimPrefix(value, "file:")):
@@ -130,7 +129,7 @@ func (c *config) line(text string) error {
 	return nil
 }
 
-// Named resolves a store that is given by name: it returns the URL that the name means$
+// Named resolves a store that is given by name: it returns the URL that the name means.
 // It returns a URL as it is. If nothing is given, it returns the default of the first
 // file that has one, or else the empty string.
 func (a *Access) Named(given string) (url string, err error) {
