@@ -13,6 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/internal/exit"
 	"github.com/holdfast-go/holdfast/cmd/internal/leases"
 	"github.com/holdfast-go/holdfast/cmd/internal/output"
+	"github.com/holdfast-go/holdfast/cmd/internal/stores"
 	"github.com/holdfast-go/holdfast/lease"
 )
 
@@ -94,8 +95,14 @@ func (a *access) askFor(ctx context.Context, name string, f *leases.Flags, reaso
 		return err
 	}
 	defer st.Close()
-	ctx, cancel := cmdline.UntilSignal(ctx)
+	ctx, cancel := cmdline.UntilInterrupted(ctx)
 	defer cancel()
+	return cmdline.StoppedBy(ctx, a.ask(ctx, client, st, name, reason, wait))
+}
+
+// ask asks, waits for as long as the user says or until a signal ends ctx, and reports the result.
+func (a *access) ask(ctx context.Context, client *lease.Client, st stores.Opened, name, reason string, wait time.Duration) error {
+	began := time.Now()
 	options := &lease.YieldOptions{Reason: reason, Wait: wait > 0}
 	if wait > 0 {
 		if err := leases.HeldAround(ctx, client, leases.InheritedLocks(), st.URL, name); err != nil {
@@ -122,7 +129,11 @@ func (a *access) askFor(ctx context.Context, name string, f *leases.Flags, reaso
 		if asked.Acknowledged {
 			read = heardText(asked)
 		}
-		return output.WithHints(fmt.Sprintf("after %v, lock %q on %s is still held by %s; %s", wait, name, st.URL, leases.HoldersOf(ctx, client, held.Record), read), err, []string{breaks})
+		after := fmt.Sprintf("after %v,", wait)
+		if by := (cmdline.Interrupted{}); errors.As(context.Cause(ctx), &by) {
+			after = fmt.Sprintf("%v after %v:", by, time.Since(began).Round(time.Second))
+		}
+		return output.WithHints(fmt.Sprintf("%s lock %q on %s is still held by %s; %s", after, name, st.URL, leases.HoldersOf(ctx, client, held.Record), read), err, []string{breaks})
 	case errors.Is(err, lease.ErrYieldRefused) && asked.Holder != "":
 		return output.WithHints(fmt.Sprintf("%s holds lock %q on %s, and refuses to release the lock: %s", asked.Holder, name, st.URL, asked.RefusalReason), err, []string{breaks})
 	}
