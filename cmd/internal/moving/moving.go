@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -67,11 +69,15 @@ type side struct {
 	keeper *checkpoint.RegisterStore
 }
 
-func (a *access) open(ctx context.Context, given string, makes stores.Making) (*side, error) {
+// open opens a store. from is the URL of FROM when it opens TO.
+func (a *access) open(ctx context.Context, given string, makes stores.Making, from string) (*side, error) {
 	if given == "" {
 		return nil, exit.Usagef("the name of a store is empty: write holdfast copy-store FROM TO")
 	}
 	url, err := a.Named(given)
+	if err == nil {
+		err = a.apart(from, url)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -98,7 +104,7 @@ func (s *side) close(ctx context.Context) {
 }
 
 func (a *access) copyStore(ctx context.Context, fromURL, toURL string, dryRun bool) error {
-	from, err := a.open(ctx, fromURL, stores.MakesNone)
+	from, err := a.open(ctx, fromURL, stores.MakesNone, "")
 	if err != nil {
 		return err
 	}
@@ -107,7 +113,7 @@ func (a *access) copyStore(ctx context.Context, fromURL, toURL string, dryRun bo
 	if dryRun {
 		makes = stores.MakesNone
 	}
-	to, err := a.open(ctx, toURL, makes)
+	to, err := a.open(ctx, toURL, makes, from.Store.URL)
 	if err != nil {
 		return err
 	}
@@ -123,6 +129,40 @@ func (a *access) copyStore(ctx context.Context, fromURL, toURL string, dryRun bo
 		return err
 	}
 	return a.report(c, dryRun)
+}
+
+// apart returns an error if both stores are directories, and one of them is inside the other: who removes the old store
+// could remove the new one. It runs before TO is opened, which can make it. Opening TO reports all other errors.
+func (a *access) apart(from, url string) error {
+	outer, isDirectory := strings.CutPrefix(from, "file:")
+	u, err := a.ParseStore(url)
+	if err != nil || !isDirectory || u.Scheme != "file" {
+		return nil
+	}
+	dir, _, err := stores.DirectoryOf(u)
+	if err == nil {
+		dir, err = filepath.Abs(dir)
+	}
+	if err == nil && (inside(dir, outer) || inside(outer, dir)) {
+		return exit.Usagef("one of the stores %s and file:%s is inside the other: name a directory that is outside", from, dir)
+	}
+	return nil
+}
+
+// inside reports whether a directory, whose last part need not exist, is inside another one.
+func inside(dir, outer string) bool {
+	if real, err := filepath.EvalSymlinks(dir); err == nil {
+		dir = real
+	} else if real, err := filepath.EvalSymlinks(filepath.Dir(dir)); err == nil {
+		dir = filepath.Join(real, filepath.Base(dir))
+	}
+	of, err := os.Stat(outer)
+	for ; err == nil && dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
+		if above, statErr := os.Stat(filepath.Dir(dir)); statErr == nil && os.SameFile(above, of) {
+			return true
+		}
+	}
+	return false
 }
 
 // report prints the result of a copy.
