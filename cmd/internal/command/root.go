@@ -12,6 +12,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -74,7 +75,8 @@ func runProgram(drivers stores.Drivers, servers *serving.Servers, args []string,
 	a.root.SetErr(stderr)
 	err := a.root.ExecuteContext(context.Background())
 	err = cmp.Or(err, a.helpErr)
-	a.Wait.End(stderr, "")
+	a.Wait.End(a.Messages(), "")
+	defer a.FlushMessages(lastMessages)
 	if errors.As(err, new(*stores.NotBuiltInError)) {
 		err = a.handOver()
 	}
@@ -102,6 +104,9 @@ func runProgram(drivers stores.Drivers, servers *serving.Servers, args []string,
 	}
 	return status
 }
+
+// lastMessages is how long a program that ends waits for the reader of its messages. The program holds no lock then.
+const lastMessages = 5 * time.Second
 
 // where names the store in which something was not found, or rights are missing, since a user may
 // have named the wrong one.

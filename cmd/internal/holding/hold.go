@@ -114,6 +114,7 @@ func (a *access) hold(ctx context.Context, f *runFlags, name string) error {
 	// A closed pipe on stdout must be an error of the next write, and must not kill this
 	// process.
 	child.IgnorePipe()
+	a.QueueMessages()
 
 	// The end of input also ends the wait.
 	eof := make(chan struct{})

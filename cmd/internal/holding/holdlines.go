@@ -12,6 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/internal/exit"
 	"github.com/holdfast-go/holdfast/cmd/internal/leases"
 	"github.com/holdfast-go/holdfast/cmd/internal/output"
+	"github.com/holdfast-go/holdfast/cmd/internal/printable"
 	"github.com/holdfast-go/holdfast/lease"
 )
 
@@ -33,7 +34,7 @@ type lineHolder struct {
 	wait    time.Duration // of an acquire that names none; negative: for ever
 	// around refuses a lock that an ancestor of this process holds.
 	around func(name string) error
-	out    *outbox
+	out    *output.Queue
 
 	mu     sync.Mutex
 	claims map[string]*claim // by the id that the caller chose
@@ -60,9 +61,10 @@ func (a *access) holdLines(ctx context.Context, f *runFlags) error {
 	if f.once {
 		f.wait = 0
 	}
+	a.QueueMessages()
 	asked, cancel := cmdline.UntilSignal(ctx)
 	defer cancel()
-	h := &lineHolder{ctx: ctx, wait: f.wait, out: newOutbox(a.Stdout), claims: map[string]*claim{}}
+	h := &lineHolder{ctx: ctx, wait: f.wait, out: output.NewQueue(a.Stdout, maxUnread), claims: map[string]*claim{}}
 	f.Events, f.ReportsWaits = h.event, true
 	client, st, err := a.Client(ctx, a.StoreURL, &f.Flags)
 	if err != nil {
@@ -81,7 +83,7 @@ func (a *access) holdLines(ctx context.Context, f *runFlags) error {
 	inherited := leases.InheritedLocks()
 	h.around = func(name string) error { return leases.HeldAround(ctx, client, inherited, st.URL, name) }
 	options := client.Options()
-	h.out.put(holdLine{
+	h.put(holdLine{
 		Event: "ready", Store: st.URL, Session: h.session.ID(),
 		TTL: options.TTL.Milliseconds(), Grace: max(options.Grace, 0).Milliseconds(),
 	})
@@ -98,7 +100,7 @@ func (a *access) holdLines(ctx context.Context, f *runFlags) error {
 			open = false
 		case <-h.session.Context().Done():
 			open = false // all locks are lost
-		case <-h.out.failed:
+		case <-h.out.Failed:
 			open = false // what the reader does not learn of is not held either
 		}
 	}
@@ -106,8 +108,8 @@ func (a *access) holdLines(ctx context.Context, f *runFlags) error {
 	if err != nil {
 		closed.Error, closed.Kind = output.OneLine(err), exit.Kinds[exit.Status(err)]
 	}
-	h.out.put(closed)
-	if outErr := h.out.close(readFor); outErr != nil {
+	h.put(closed)
+	if outErr := h.out.Flush(readFor); outErr != nil {
 		return outErr
 	}
 	if err == nil && h.bad {
@@ -135,7 +137,7 @@ func (h *lineHolder) obey(line inputLine, closed *holdLine) (more bool) {
 	}
 	if err != nil {
 		h.bad = true
-		h.out.put(holdLine{Event: "invalid", Line: line.number, ID: c.ID, Kind: exit.Kinds[exit.Usage], Error: output.OneLine(err)})
+		h.put(holdLine{Event: "invalid", Line: line.number, ID: c.ID, Kind: exit.Kinds[exit.Usage], Error: output.OneLine(err)})
 	}
 	return !line.last
 }
@@ -326,7 +328,13 @@ func (h *lineHolder) print(c *claim, line holdLine) {
 	if c.guard != nil {
 		line.Token = c.guard.Token()
 	}
-	h.out.put(line)
+	h.put(line)
+}
+
+// put writes a line, and does not wait for its reader.
+func (h *lineHolder) put(line holdLine) {
+	line.Time, line.Deadline = time.Now().UTC(), line.Deadline.UTC()
+	_ = printable.JSON(h.out).Encode(line) // if it fails, holdLines ends
 }
 
 // event writes events of the session, whose deadline is that of all locks, and requests to yield.
@@ -342,13 +350,13 @@ func (h *lineHolder) event(e lease.Event) {
 		}
 	case e.Session == "" || e.Name != "":
 	case e.Kind == lease.EventRenewed:
-		h.out.put(holdLine{Event: "renewed", Deadline: e.Deadline})
+		h.put(holdLine{Event: "renewed", Deadline: e.Deadline})
 	case e.Kind == lease.EventAtRisk:
 		line := holdLine{Event: "at_risk", Deadline: e.Deadline}
 		if e.Err != nil {
 			line.Error = output.OneLine(e.Err)
 		}
-		h.out.put(line)
+		h.put(line)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/cmd/internal/exit"
+	"github.com/holdfast-go/holdfast/cmd/internal/output"
 	"github.com/holdfast-go/holdfast/lease"
 	"github.com/holdfast-go/holdfast/store/memstore"
 )
@@ -33,10 +34,10 @@ func TestLinesLostBeforeReported(t *testing.T) {
 	}
 	<-guard.Context().Done()
 	var out bytes.Buffer
-	h := &lineHolder{ctx: t.Context(), session: session, out: newOutbox(&out), claims: map[string]*claim{}}
+	h := &lineHolder{ctx: t.Context(), session: session, out: output.NewQueue(&out, maxUnread), claims: map[string]*claim{}}
 	c := &claim{id: "a", lock: "job", command: "acquire", releasing: true, cancel: func(error) {}}
 	h.free(c, guard)
-	if err := h.out.close(time.Minute); err != nil {
+	if err := h.out.Flush(time.Minute); err != nil {
 		t.Fatal(err)
 	}
 	var line holdLine

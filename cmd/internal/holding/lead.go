@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -81,6 +82,7 @@ func (a *access) lead(ctx context.Context, f *runFlags, value []byte, names, arg
 		return err
 	}
 	child.SurviveClosedPipe()
+	a.QueueMessages()
 	signals := make(chan os.Signal, 32)
 	handled := handleSignals(signals) // until the process ends
 	client, st, err := a.Client(ctx, a.StoreURL, &f.Flags)
@@ -166,6 +168,7 @@ func (a *access) term(ctx context.Context, f *runFlags, elect func(context.Conte
 	guard := set.Guards()[0]
 	handle := &openedStore{Handle: guard.Handle(), url: on.Store.URL, again: on.Store.Again}
 	leases.Flush(on.Client) // write these messages before the command writes
+	a.FlushMessages(time.Second)
 	status := 0
 	cmd, err := lookUp(argv)
 	if err == nil {

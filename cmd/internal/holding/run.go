@@ -186,6 +186,7 @@ func (a *access) run(ctx context.Context, f *runFlags, names, argv []string) (er
 	// A closed pipe on stdout or stderr must not end this process either: the command
 	// continues.
 	child.SurviveClosedPipe()
+	a.QueueMessages()
 
 	// From here on this process handles signals. While run waits for the lock, they end the
 	// wait. Later run passes them on to the child. No signal is lost in between. The process
@@ -216,6 +217,7 @@ func (a *access) run(ctx context.Context, f *runFlags, names, argv []string) (er
 	}
 	tally.acquired = time.Now()
 	clients.Flush() // write these messages before the command writes
+	a.FlushMessages(time.Second)
 	report.acquired(set, urls(handles))
 	environment(cmd, f.FlagSet, handles[0], set, urls(handles))
 	status, ran := 0, false

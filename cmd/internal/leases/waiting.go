@@ -44,7 +44,7 @@ func (a *Opener) waitingLine(url string, f *Flags, holders func(lease.Record) st
 			since, stop := a.Wait.Begin(e.Name)
 			go a.showWait(e, url, holders, since, stop)
 		default:
-			a.Wait.End(a.Stderr, e.Name)
+			a.Wait.End(a.Messages(), e.Name)
 		}
 	}
 }
@@ -89,7 +89,7 @@ func (a *Opener) showWait(e lease.Event, url string, holders func(lease.Record) 
 		}
 		waited := time.Since(since).Round(time.Second)
 		if terminal {
-			a.Wait.Draw(file, fmt.Sprintf("waiting for lock %q, %s", e.Name, text), fmt.Sprint(": ", waited), stop)
+			a.Wait.Draw(a.Messages(), file, fmt.Sprintf("waiting for lock %q, %s", e.Name, text), fmt.Sprint(": ", waited), stop)
 		} else {
 			a.Notef("waiting for lock %q for %v: %s", e.Name, waited, text)
 		}

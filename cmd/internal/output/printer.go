@@ -16,6 +16,33 @@ type Printer struct {
 	Quiet          bool // only results and errors are printed
 	NoBars         bool // several transfers run at once, none of which has a bar of its own
 	Wait           Wait
+
+	queue *Queue // of the messages
+}
+
+// maxMessages is how many messages wait for a reader of stderr. The oldest ones are left out then.
+const maxMessages = 1000
+
+// QueueMessages makes messages wait for the reader of stderr, and not the goroutines that have these messages.
+// Otherwise a command that must act on the loss of its lock could not act while a pipe is full.
+func (p *Printer) QueueMessages() {
+	p.queue = NewQueue(p.Stderr, maxMessages)
+	p.queue.leave = true // there is no other place for a message
+}
+
+// Messages returns what messages are written to: stderr, or the queue for it.
+func (p *Printer) Messages() io.Writer {
+	if p.queue != nil {
+		return p.queue
+	}
+	return p.Stderr
+}
+
+// FlushMessages waits, for a time at most, until stderr has the messages that wait.
+func (p *Printer) FlushMessages(within time.Duration) {
+	if p.queue != nil {
+		_ = p.queue.Flush(within)
+	}
 }
 
 // Problem is a message on stderr in the form of --json: one object on one line. Its fields
@@ -39,16 +66,16 @@ type Problem struct {
 func (p *Printer) Report(m Problem) {
 	p.Wait.mu.Lock()
 	defer p.Wait.mu.Unlock()
-	p.Wait.clear(p.Stderr)
+	p.Wait.clear(p.Messages())
 	if p.JSON {
-		_ = printable.JSON(p.Stderr).Encode(m) // there is no other place for the message
+		_ = printable.JSON(p.Messages()).Encode(m) // there is no other place for the message
 		return
 	}
 	text := "holdfast: " + printable.Text(m.Message) + "\n"
 	for _, hint := range m.Hints {
 		text += "  " + printable.Text(hint) + "\n"
 	}
-	_, _ = io.WriteString(p.Stderr, text) // at once: other processes write to stderr, too
+	_, _ = io.WriteString(p.Messages(), text) // at once: other processes write to stderr, too
 }
 
 // Notef writes a message for people. --quiet hides it.

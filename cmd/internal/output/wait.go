@@ -55,8 +55,8 @@ func (w *Wait) Begin(name string) (since time.Time, stop chan struct{}) {
 	return w.since, w.stop
 }
 
-// Draw draws the line of a wait, cut to the width of the terminal.
-func (w *Wait) Draw(file *os.File, text, end string, stop chan struct{}) {
+// Draw draws the line of a wait, cut to the width of a terminal.
+func (w *Wait) Draw(out io.Writer, terminal *os.File, text, end string, stop chan struct{}) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	select {
@@ -64,12 +64,12 @@ func (w *Wait) Draw(file *os.File, text, end string, stop chan struct{}) {
 		return
 	default:
 	}
-	width, _, err := term.GetSize(int(file.Fd()))
+	width, _, err := term.GetSize(int(terminal.Fd()))
 	if err != nil || width <= 0 {
 		width = 80
 	}
 	// A terminal may begin another line after its last column.
 	line := truncateLine([]byte(printable.Text(text)), max(1, width-1-len(end)))
-	fmt.Fprintf(file, "\r\x1b[K%s%s", line, end)
+	fmt.Fprintf(out, "\r\x1b[K%s%s", line, end)
 	w.drawn = true
 }
