@@ -15,25 +15,33 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/cmd/internal/exit"
+	"github.com/holdfast-go/holdfast/internal/suitetest"
 )
 
 // supervised is a run or lead whose files are in a directory of its own.
 type supervised struct {
 	*exec.Cmd
-	t    *testing.T
-	bin  string
-	dir  string
-	errs bytes.Buffer
+	t      *testing.T
+	bin    string
+	dir    string
+	stderr *os.File // instead of errs
+	errs   bytes.Buffer
 }
 
-// supervise starts a program, with this stderr; nil means one that is read.
-func supervise(t *testing.T, stderr *os.File, args ...string) *supervised {
+func newSupervised(t *testing.T) *supervised {
 	t.Helper()
-	s := &supervised{t: t, bin: holdfastBinary(t), dir: t.TempDir()}
-	s.Cmd = exec.Command(s.bin, args...)
+	return &supervised{t: t, bin: holdfastBinary(t), dir: t.TempDir()}
+}
+
+// start starts holdfast with these arguments, as the program to which these words belong, if any.
+func (s *supervised) start(args []string, under ...string) {
+	s.t.Helper()
+	t := s.t
+	line := append(append(under, s.bin), args...)
+	s.Cmd = exec.Command(line[0], line[1:]...)
 	s.Dir, s.Env, s.Stderr = s.dir, environ(s.dir), &s.errs
-	if stderr != nil {
-		s.Stderr = stderr
+	if s.stderr != nil {
+		s.Stderr = s.stderr
 	}
 	if err := s.Start(); err != nil {
 		t.Fatal(err)
@@ -44,7 +52,6 @@ func supervise(t *testing.T, stderr *os.File, args ...string) *supervised {
 			_ = s.Wait()
 		}
 	})
-	return s
 }
 
 // there waits until a file exists, which is not empty, and returns its text.
@@ -58,14 +65,30 @@ func (s *supervised) there(name string) (text string) {
 	return text
 }
 
-// This function waits until the process whose id is in a file has ended.
-func (s *supervised) gone(name string) {
+// program writes a script of the shell, and returns its path.
+func (s *supervised) program(name, text string) string {
+	s.t.Helper()
+	path := filepath.Join(s.dir, name)
+	if err := os.WriteFile(path, []byte("#!/bin/sh\n"+text+"\n"), 0o700); err != nil {
+		s.t.Fatal(err)
+	}
+	return path
+}
+
+// runs reports whether the process whose id is in a file runs.
+func (s *supervised) runs(name string) bool {
 	s.t.Helper()
 	pid, err := strconv.Atoi(s.there(name))
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	await(s.t, "the end of the process in "+name, func() bool { return !ledTerm{pid: pid}.runs() })
+	return ledTerm{pid: pid}.runs()
+}
+
+// This function waits until the process whose id is in a file has ended.
+func (s *supervised) gone(name string) {
+	s.t.Helper()
+	await(s.t, "the end of the process in "+name, func() bool { return !s.runs(name) })
 }
 
 // ended waits for the end, and returns the status.
@@ -169,7 +192,9 @@ func TestSupervisionWithAFullStderr(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			s := supervise(t, fullPipe(t), append(append(c.args, "--ttl", "3s", "job", "--"), "sh", "-c", c.command)...)
+			s := newSupervised(t)
+			s.stderr = fullPipe(t)
+			s.start(append(append(c.args, "--ttl", "3s", "job", "--"), "sh", "-c", c.command))
 			s.there("pid")
 			c.act(s)
 			s.gone("pid")
@@ -177,5 +202,25 @@ func TestSupervisionWithAFullStderr(t *testing.T) {
 				t.Errorf("status %d, want %d", got, c.status)
 			}
 		})
+	}
+}
+
+// TestSlowStartOfTheHookForALoss: COMMAND has ended when the next holder has the lock, even if the system still
+// reads the program of --on-lost, for example from a slow server.
+func TestSlowStartOfTheHookForALoss(t *testing.T) {
+	t.Parallel()
+	strace := suitetest.NeedStrace(t)
+	s := newSupervised(t)
+	hook := s.program("hook", "echo $HOLDFAST_HOOK >hooked")
+	s.start([]string{"run", "job", "--ttl", "3s", "--on-lost", hook, "--", "sh", "-c", `trap "" TERM; echo $$ >pid; while :; do sleep 0.05; done`},
+		strace, "-f", "-qq", "-o", os.DevNull, "-P", hook, "-e", "trace=execve", "-e", "inject=execve:delay_enter=8s")
+	s.there("pid")
+	s.lose()
+	s.holdfast(exit.OK, "run", "job", "--", "true")
+	if s.runs("pid") {
+		t.Error("the command works beside the next holder")
+	}
+	if got := s.ended(); got != exit.Lost || s.there("hooked") != "lost" {
+		t.Errorf("status %d, want %d: %s", got, exit.Lost, &s.errs)
 	}
 }

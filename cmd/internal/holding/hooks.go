@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/holdfast-go/holdfast/cmd/internal/child"
@@ -67,17 +68,12 @@ func (a *access) start(ctx context.Context, event, line string, env []string) (w
 	}
 }
 
-// onLost starts the hook for a lost lease, while run ends the command. It returns a
-// function that waits for the hook.
+// onLost runs the hook for a lost lease, while run ends the command: the system may need longer to start the hook
+// than the command may take to stop. It returns a function that waits for the end of the hook.
 func (a *access) onLost(line string, env []string) (wait func()) {
-	ctx, cancel := context.WithTimeout(context.Background(), hookTime)
-	ended := a.start(ctx, "lost", line, env)
-	return func() {
-		defer cancel()
-		if err := ended(); err != nil {
-			a.Notef("%s", output.OneLine(err))
-		}
-	}
+	var hook sync.WaitGroup
+	hook.Go(func() { a.hook("lost", line, env) })
+	return hook.Wait
 }
 
 // hook runs a hook to its end, for a minute at most, and reports its failure.
