@@ -12,6 +12,7 @@ import (
 	"os/signal"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -48,8 +49,11 @@ func Start(cmd *exec.Cmd) (*Process, error) {
 		}
 	}
 	cmd.SysProcAttr = attr
-	var err error
-	if c.pid, err = startProcess(cmd); err != nil {
+	err := own.start(func() (pid int, err error) {
+		c.pid, err = startProcess(cmd)
+		return c.pid, err
+	})
+	if err != nil {
 		if attr.Foreground {
 			// The child had the terminal for a moment before it failed.
 			signal.Ignore(syscall.SIGTTOU)
@@ -109,42 +113,83 @@ func Forwardable() []os.Signal {
 	return out
 }
 
-// reap waits for the child and reports each change of its state. As the first process of a
-// container it also reaps orphans, even after the child has ended. An orphan that no
-// process reaps would count as a living process of the group.
+// reap reports each change of the child's state, until the child ends.
 func (c *Process) reap() {
-	pid := c.pid
-	if os.Getpid() != 1 {
-		c.wait(pid)
-		close(c.Events)
-		return
-	}
-	c.wait(-1)
-	close(c.Events)
+	defer close(c.Events)
+	defer own.ended(c.pid)
 	for {
-		if _, err := unix.Wait4(-1, nil, 0, nil); err != nil && !errors.Is(err, unix.EINTR) {
+		var ws unix.WaitStatus
+		switch _, err := unix.Wait4(c.pid, &ws, unix.WUNTRACED, nil); {
+		case errors.Is(err, unix.EINTR):
+			continue
+		case err != nil:
+			return
+		}
+		c.Events <- ws
+		if ws.Exited() || ws.Signaled() {
 			return
 		}
 	}
 }
 
-// wait reports each change of the child's state, until the child ends. It reaps target.
-func (c *Process) wait(target int) {
-	pid := c.pid
-	for {
-		var ws unix.WaitStatus
-		got, err := unix.Wait4(target, &ws, unix.WUNTRACED, nil)
-		switch {
-		case errors.Is(err, unix.EINTR):
-			continue
-		case err != nil:
-			return
-		case got != pid:
+// own are the children that Start has started, each of which has a goroutine that reaps it. As the first process of a
+// container, this process also gets orphans as children, and must reap them: an orphan that no process reaps would
+// count as a living process of its group. Other packages start children, too, in the group of this process, and reap
+// them themselves.
+var own children
+
+type children struct {
+	once sync.Once
+	mu   sync.Mutex
+	pids map[int]bool
+}
+
+// start starts a child. No orphan is reaped meanwhile: the child could be taken for one.
+func (c *children) start(start func() (pid int, err error)) error {
+	if os.Getpid() != 1 {
+		_, err := start()
+		return err
+	}
+	c.once.Do(func() {
+		c.pids = make(map[int]bool)
+		ended := make(chan os.Signal, 1)
+		signal.Notify(ended, syscall.SIGCHLD)
+		go func() {
+			for range ended {
+				c.reapOrphans()
+			}
+		}()
+	})
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	pid, err := start()
+	if err == nil {
+		c.pids[pid] = true
+	}
+	return err
+}
+
+func (c *children) ended(pid int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.pids, pid)
+}
+
+func (c *children) reapOrphans() {
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, entry := range entries {
+		pid, err := strconv.Atoi(entry.Name())
+		if err != nil || c.pids[pid] {
 			continue
 		}
-		c.Events <- ws
-		if ws.Exited() || ws.Signaled() {
-			return
+		state, parent, group, ok := processOf(pid)
+		if ok && state == 'Z' && parent == os.Getpid() && group != unix.Getpgrp() {
+			_, _ = unix.Wait4(pid, nil, unix.WNOHANG, nil)
 		}
 	}
 }

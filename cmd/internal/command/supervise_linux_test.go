@@ -224,3 +224,38 @@ func TestSlowStartOfTheHookForALoss(t *testing.T) {
 		t.Errorf("status %d, want %d: %s", got, exit.Lost, &s.errs)
 	}
 }
+
+// pid1 are the words that make a program the first process of a container.
+var pid1 = []string{"unshare", "--pid", "--fork", "--kill-child", "--mount-proc"}
+
+// TestPID1Statuses: as PID 1, lead and run learn the status of COMMAND and of a hook at once, and the right one, while
+// an orphan lives.
+func TestPID1Statuses(t *testing.T) {
+	t.Parallel()
+	suitetest.NeedRoot(t, "a PID namespace")
+	t.Run("lead", func(t *testing.T) {
+		t.Parallel()
+		s := newSupervised(t)
+		s.start([]string{"lead", "job", "--ttl", "3s", "--", "sh", "-c", `
+			[ ! -e first ] || exit 7
+			setsid sleep 5 </dev/null >/dev/null 2>&1 &
+			trap "exit 0" TERM
+			echo up >first
+			while :; do sleep 0.05; done`}, pid1...)
+		s.there("first")
+		s.holdfast(exit.OK, "ask", "job")
+		if got := s.ended(); got != 7 {
+			t.Errorf("status %d, want 7: %s", got, &s.errs)
+		}
+	})
+	t.Run("hook", func(t *testing.T) {
+		t.Parallel()
+		for range 5 {
+			s := newSupervised(t)
+			s.start([]string{"run", "job", "--on-release", "sleep 0.1", "--", "sh", "-c", "setsid sleep 600 </dev/null >/dev/null 2>&1 &"}, pid1...)
+			if got := s.ended(); got != 0 || s.errs.Len() > 0 {
+				t.Errorf("status %d: %s", got, &s.errs)
+			}
+		}
+	})
+}
