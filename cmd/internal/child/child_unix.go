@@ -433,6 +433,10 @@ func Terminating(sig os.Signal) bool {
 	return false
 }
 
+// MayGoOn reports whether many programs do not end at sig, although it asks a program to end: at HUP they read their
+// configuration again, and at QUIT they print what they do.
+func MayGoOn(sig os.Signal) bool { return sig == syscall.SIGHUP || sig == syscall.SIGQUIT }
+
 func SignalNumber(sig os.Signal) int {
 	n, _ := sig.(syscall.Signal)
 	return int(n)

@@ -63,6 +63,8 @@ func Forwardable() []os.Signal { return []os.Signal{os.Interrupt, syscall.SIGTER
 
 func Terminating(os.Signal) bool { return true }
 
+func MayGoOn(os.Signal) bool { return false }
+
 func SignalNumber(os.Signal) int { return 2 }
 
 func SignalName(sig os.Signal) string { return sig.String() }

@@ -259,3 +259,48 @@ func TestPID1Statuses(t *testing.T) {
 		}
 	})
 }
+
+// TestHangUpThatReloads: a signal that COMMAND handles, and after which it continues, does not count as the end by a
+// signal. The same signal counts if it ends COMMAND.
+func TestHangUpThatReloads(t *testing.T) {
+	t.Parallel()
+	for _, sig := range []syscall.Signal{syscall.SIGHUP, syscall.SIGQUIT} {
+		reload := fmt.Sprintf(`trap "echo yes >reloaded" %d; echo $$ >pid; while [ ! -e over ]; do sleep 0.05; done`, sig)
+		for _, c := range []struct {
+			name, command string
+			next          int // status of the next run
+		}{{"reloads", reload, exit.Busy}, {"ends", "echo $$ >pid; exec sleep 600", exit.OK}} {
+			t.Run(fmt.Sprintf("run %s at %v", c.name, sig), func(t *testing.T) {
+				t.Parallel()
+				s := newSupervised(t)
+				s.start([]string{"run", "job", "--min-interval", "1h", "--", "sh", "-c", c.command})
+				s.there("pid")
+				_ = s.Process.Signal(sig)
+				want := 128 + int(sig)
+				if c.next != exit.OK {
+					s.there("reloaded")
+					s.program("over", "")
+					want = exit.OK
+				}
+				if got := s.ended(); got != want {
+					t.Errorf("status %d, want %d: %s", got, want, &s.errs)
+				}
+				s.holdfast(c.next, "run", "-n", "job", "--", "true")
+			})
+		}
+		t.Run(fmt.Sprintf("lead reloads at %v", sig), func(t *testing.T) {
+			t.Parallel()
+			s := newSupervised(t)
+			s.start([]string{"lead", "job", "--ttl", "3s", "--", "sh", "-c", reload})
+			before := s.there("pid")
+			_ = s.Process.Signal(sig)
+			s.there("reloaded")
+			s.lose()
+			await(t, "the next term", func() bool { return s.there("pid") != before })
+			_ = s.Process.Signal(syscall.SIGTERM)
+			if got := s.ended(); got != 143 {
+				t.Errorf("status %d: %s", got, &s.errs)
+			}
+		})
+	}
+}

@@ -169,7 +169,7 @@ func (a *access) term(ctx context.Context, f *runFlags, elect func(context.Conte
 	handle := &openedStore{Handle: guard.Handle(), url: on.Store.URL, again: on.Store.Again}
 	leases.Flush(on.Client) // write these messages before the command writes
 	a.FlushMessages(time.Second)
-	status := 0
+	var end outcome
 	cmd, err := lookUp(argv)
 	if err == nil {
 		environment(cmd, f.FlagSet, handle, set, urls([]*openedStore{handle}))
@@ -177,20 +177,20 @@ func (a *access) term(ctx context.Context, f *runFlags, elect func(context.Conte
 		if p, ok := store.As[presenceFiler](on.Store.Store); ok {
 			presence = append(presence, p)
 		}
-		status, _, err = a.supervise(f, cmd, set, signals, presence)
+		end, err = a.supervise(f, cmd, set, signals, presence)
 	}
 	_, asked := guard.YieldRequest()
 	releaseErr := errors.Join(set.Release(ctx), election.Resign(ctx))
 	switch {
-	case !f.stopping && (errors.Is(err, lease.ErrLost) || err == nil && asked && f.onAsk != askRefuse):
+	case !end.stopped() && (errors.Is(err, lease.ErrLost) || err == nil && asked && f.onAsk != askRefuse):
 		return true, err
 	case err != nil:
 		return false, err
 	case releaseErr != nil:
 		a.Notef("%s", output.OneLine(releaseErr)) // no error: the command has ended by itself
 	}
-	if status != exit.OK {
-		return false, exit.With(status, nil)
+	if end.status != exit.OK {
+		return false, exit.With(end.status, nil)
 	}
 	return false, nil
 }

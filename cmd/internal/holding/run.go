@@ -34,7 +34,6 @@ type runFlags struct {
 	shared         lease.LockOptions // of a lock that several can hold, or wait for in order
 	onLost         string
 	onAsk          string
-	stopping       bool // a signal asked this process to end
 	answered       bool // the store has answered since lead began
 	also           []string
 	report         string
@@ -220,18 +219,19 @@ func (a *access) run(ctx context.Context, f *runFlags, names, argv []string) (er
 	a.FlushMessages(time.Second)
 	report.acquired(set, urls(handles))
 	environment(cmd, f.FlagSet, handles[0], set, urls(handles))
-	status, ran := 0, false
+	var end outcome
 	<-handled
 	if err = a.onAcquire(set.Context(), f.hooks.acquire, cmd.Env); err == nil {
-		status, ran, err = a.supervise(f, cmd, set, signals, presence)
+		end, err = a.supervise(f, cmd, set, signals, presence)
 	}
 	defer a.hook("release", f.hooks.release, cmd.Env)
+	ran := end.started && !end.asked && !end.stopped()
 	for _, g := range set.Guards() {
 		switch {
 		case !ran && (f.per == "" || err != nil):
 			g.AllowRerun()
 		case f.per != "":
-			g.SetRunResult(endOf(status, err))
+			g.SetRunResult(endOf(end.status, err))
 		}
 	}
 	releaseErr := set.Release(ctx)
@@ -243,8 +243,8 @@ func (a *access) run(ctx context.Context, f *runFlags, names, argv []string) (er
 	case releaseErr != nil:
 		a.Notef("%s", output.OneLine(releaseErr)) // no error: the command has run under the lock
 	}
-	if status != exit.OK {
-		return exit.With(status, nil)
+	if end.status != exit.OK {
+		return exit.With(end.status, nil)
 	}
 	return nil
 }

@@ -75,9 +75,24 @@ func environment(cmd *exec.Cmd, flags *pflag.FlagSet, first *openedStore, set *l
 	}
 }
 
-// supervise runs the command until it ends, and returns its status. ran is true if the
-// command was started and no signal asked this process to end.
-func (a *access) supervise(f *runFlags, cmd *exec.Cmd, set *lease.GuardSet, signals chan os.Signal, presence []presenceFiler) (_ int, ran bool, _ error) {
+// outcome is how a command ended.
+type outcome struct {
+	status  int
+	started bool
+	asked   bool        // another client asked for the lock, and the command got TERM
+	signals []os.Signal // to this process, which ask a program to end; the command got them, too
+}
+
+// stopped reports whether a signal to this process has ended the command. Many programs handle some of these
+// signals and continue, for example to read their configuration again: then only the status shows it.
+func (o *outcome) stopped() bool {
+	return slices.ContainsFunc(o.signals, func(sig os.Signal) bool {
+		return !child.MayGoOn(sig) || o.status == 128+child.SignalNumber(sig)
+	})
+}
+
+// supervise runs the command until it ends.
+func (a *access) supervise(f *runFlags, cmd *exec.Cmd, set *lease.GuardSet, signals chan os.Signal, presence []presenceFiler) (end outcome, _ error) {
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = a.Stdin, a.Stdout, a.Stderr
 	for _, p := range presence {
 		// The child keeps the holder's presence up. If this process dies while the child
@@ -87,7 +102,7 @@ func (a *access) supervise(f *runFlags, cmd *exec.Cmd, set *lease.GuardSet, sign
 		}
 		inherited, err := inheritPresence(set.Context(), p, cmd)
 		if err != nil {
-			return 0, false, cmp.Or(set.Err(), fmt.Errorf("run did not start the command, because the command could not inherit the proof that the lock is in use: %w", err))
+			return end, cmp.Or(set.Err(), fmt.Errorf("run did not start the command, because the command could not inherit the proof that the lock is in use: %w", err))
 		}
 		defer inherited.Close()
 	}
@@ -95,12 +110,13 @@ func (a *access) supervise(f *runFlags, cmd *exec.Cmd, set *lease.GuardSet, sign
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	if err := set.Err(); err != nil {
-		return 0, false, exit.With(exit.Lost, err) // this process may have been stopped for a while
+		return end, exit.With(exit.Lost, err) // this process may have been stopped for a while
 	}
 	c, err := child.Start(cmd)
 	if err != nil {
-		return 0, false, exit.With(exit.NotExec, err)
+		return end, exit.With(exit.NotExec, err)
 	}
+	end.started, end.status = true, exit.Failed
 	defer c.Close()
 	var tooLong <-chan time.Time
 	if f.timeout > 0 {
@@ -111,10 +127,8 @@ func (a *access) supervise(f *runFlags, cmd *exec.Cmd, set *lease.GuardSet, sign
 	var (
 		lost    = set.Context().Done()
 		ended   = c.Events // nil when the command has ended
-		status  = exit.Failed
 		wasLost bool
 		timeOut bool // it ran for longer than --timeout allows
-		asked   bool // a signal, or another client, asked this process to end
 		killed  bool // the whole group should be dead
 		again   <-chan time.Time
 		said    bool
@@ -145,7 +159,7 @@ func (a *access) supervise(f *runFlags, cmd *exec.Cmd, set *lease.GuardSet, sign
 				stop(graceLeft(set))
 			}
 			left := ""
-			if killed || asked {
+			if killed || end.asked || end.signals != nil {
 				left = c.Left(!killed)
 			}
 			switch {
@@ -155,15 +169,15 @@ func (a *access) supervise(f *runFlags, cmd *exec.Cmd, set *lease.GuardSet, sign
 				a.unstoppable(left, wasLost)
 			case left != "":
 			case wasLost:
-				end := "was stopped"
+				how := "was stopped"
 				if said {
-					end = "has ended by itself"
+					how = "has ended by itself"
 				}
-				return 0, !asked, exit.With(exit.Lost, &lostError{context.Cause(set.Context()), end})
+				return end, exit.With(exit.Lost, &lostError{context.Cause(set.Context()), how})
 			case timeOut:
-				return 0, true, exit.With(exit.TimedOut, fmt.Errorf("%w: run stopped it after %v (--timeout)", errTimedOut, f.timeout))
+				return end, exit.With(exit.TimedOut, fmt.Errorf("%w: run stopped it after %v (--timeout)", errTimedOut, f.timeout))
 			default:
-				return status, !asked, nil
+				return end, nil
 			}
 			again = time.After(lookAgain)
 		}
@@ -176,11 +190,12 @@ func (a *access) supervise(f *runFlags, cmd *exec.Cmd, set *lease.GuardSet, sign
 			case ws.Stopped():
 				c.Stopped(mayGoOn)
 			default:
-				status = child.ExitStatus(ws)
+				end.status = child.ExitStatus(ws)
 			}
 		case sig := <-signals:
-			f.stopping = f.stopping || child.Terminating(sig)
-			asked = asked || f.stopping
+			if child.Terminating(sig) {
+				end.signals = append(end.signals, sig)
+			}
 			if child.Continues(sig) && !mayGoOn() {
 				continue
 			}
@@ -192,7 +207,7 @@ func (a *access) supervise(f *runFlags, cmd *exec.Cmd, set *lease.GuardSet, sign
 				a.refuse(set.Context(), g)
 				continue
 			}
-			asked = true
+			end.asked = true
 			a.Notef("%s: stopping the command", requestText(g))
 			if err := c.Forward(syscall.SIGTERM); err != nil && ended != nil {
 				a.Warnf("run could not send TERM to the command: %v: %s; run keeps the lock until the command ends", err, c.Left(true))
