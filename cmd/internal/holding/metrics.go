@@ -57,13 +57,13 @@ func (t *tally) add(ctx context.Context, result error) error {
 		if result == nil {
 			add[promtext.LastSuccess] = float64(now.Unix())
 		}
-		if resultOf(true, result) == "lost" {
+		if resultOf(true, true, result) == "lost" {
 			add[promtext.Lost] = 1
 		}
-	case resultOf(false, result) == "busy":
+	case resultOf(false, false, result) == "busy":
 		add[promtext.Busy] = 1
 		add[promtext.WaitSeconds] = now.Sub(t.began).Seconds()
-	case resultOf(false, result) == "already_ran":
+	case resultOf(false, false, result) == "already_ran":
 		add[promtext.RanAlready] = 1
 		add[promtext.WaitSeconds] = now.Sub(t.began).Seconds()
 	default:

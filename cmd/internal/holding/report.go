@@ -25,6 +25,8 @@ type report struct {
 	file io.Writer
 	done func(whole bool) error // closes the file, which gets its name if it is whole
 
+	started bool // the command was started
+
 	Names    []string          `json:"names"`
 	Command  []string          `json:"command"`
 	Result   string            `json:"result"` // ran, already_ran, busy, lost, timed_out or failed
@@ -103,6 +105,13 @@ func (r *report) acquired(set *lease.GuardSet, url func(*lease.Guard) string) {
 	}
 }
 
+// ran notes how the command has ended.
+func (r *report) ran(end outcome) {
+	if r != nil {
+		r.started = end.started
+	}
+}
+
 // finish completes the report with the result of run, and returns that result. If the
 // report cannot be written and run has succeeded, it returns that failure; if run has
 // failed, it prints the failure to write as a note.
@@ -124,7 +133,7 @@ func (a *access) finish(r *report, result error) error {
 // write writes the report with a result.
 func (r *report) write(result error) error {
 	r.Ended, r.Status = time.Now(), exit.Status(result)
-	r.Result = resultOf(r.Acquired != nil, result)
+	r.Result = resultOf(r.Acquired != nil, r.started, result)
 	if exit.Reportable(result) {
 		r.Error = output.OneLine(result)
 	}
@@ -135,8 +144,8 @@ func (r *report) write(result error) error {
 }
 
 // resultOf returns the result of a run in one word. acquired says whether the run has acquired its
-// locks.
-func resultOf(acquired bool, result error) string {
+// locks, and started whether it has started the command.
+func resultOf(acquired, started bool, result error) string {
 	status := exit.Status(result)
 	switch {
 	case !acquired && result == nil:
@@ -147,7 +156,7 @@ func resultOf(acquired bool, result error) string {
 		return "lost"
 	case errors.Is(result, errTimedOut):
 		return "timed_out"
-	case !acquired, status == exit.NotExec && exit.Reportable(result):
+	case !started:
 		return "failed" // the command never ran
 	}
 	return "ran"

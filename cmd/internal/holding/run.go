@@ -224,6 +224,7 @@ func (a *access) run(ctx context.Context, f *runFlags, names, argv []string) (er
 	if err = a.onAcquire(set.Context(), f.hooks.acquire, cmd.Env); err == nil {
 		end, err = a.supervise(f, cmd, set, signals, presence)
 	}
+	report.ran(end)
 	defer a.hook("release", f.hooks.release, cmd.Env)
 	ran := end.started && !end.asked && !end.stopped()
 	for _, g := range set.Guards() {
