@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -30,17 +31,17 @@ type Process struct {
 	modes *term.State // the terminal's modes before the child had the terminal
 }
 
-// Start starts cmd in a process group of its own. If stdin is a terminal whose
+// Start starts cmd in a process group of its own. If stdin, that of this process, is a terminal whose
 // foreground this process has, the group is given the foreground.
 //
 // Where the system kills a child together with its parent, the parent is the thread that
 // started the child. So the caller must lock its goroutine to its thread, and keep it
 // there.
-func Start(cmd *exec.Cmd) (*Process, error) {
+func Start(cmd *exec.Cmd, stdin io.Reader) (*Process, error) {
 	c := &Process{Events: make(chan unix.WaitStatus, 8), tty: -1}
 	attr := &syscall.SysProcAttr{Setpgid: true}
 	dieWithParent(attr)
-	if f, ok := cmd.Stdin.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+	if f, ok := stdin.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
 		fd := int(f.Fd())
 		c.tty = fd
 		c.modes, _ = term.GetState(fd)
@@ -343,7 +344,10 @@ func (c *Process) Close() {
 	if c.tty < 0 {
 		return
 	}
-	defer func() { c.tty = -1 }()
+	defer func() {
+		c.tty = -1
+		signal.Notify(make(chan os.Signal, 1), syscall.SIGTTOU) // the next child must not inherit that it is ignored
+	}()
 	// Do not do this from the background: then another process has the terminal.
 	owner, err := unix.IoctlGetInt(c.tty, unix.TIOCGPGRP)
 	if err != nil || owner != c.pid && owner != unix.Getpgrp() {

@@ -1,6 +1,7 @@
 package child
 
 import (
+	"io"
 	"os"
 	"os/exec"
 	"syscall"
@@ -22,7 +23,7 @@ type Process struct {
 	Events chan waitStatus
 }
 
-func Start(cmd *exec.Cmd) (*Process, error) {
+func Start(cmd *exec.Cmd, _ io.Reader) (*Process, error) {
 	job, err := killOnCloseJob()
 	if err != nil {
 		return nil, err

@@ -40,6 +40,7 @@ func (s *supervised) start(args []string, under ...string) {
 	line := append(append(under, s.bin), args...)
 	s.Cmd = exec.Command(line[0], line[1:]...)
 	s.Dir, s.Env, s.Stderr = s.dir, environ(s.dir), &s.errs
+	s.WaitDelay = 10 * time.Second // if orphans have the pipe
 	if s.stderr != nil {
 		s.Stderr = s.stderr
 	}
@@ -301,6 +302,67 @@ func TestHangUpThatReloads(t *testing.T) {
 			if got := s.ended(); got != 143 {
 				t.Errorf("status %d: %s", got, &s.errs)
 			}
+		})
+	}
+}
+
+// TestHookUnderTheLock: the program of --on-acquire is supervised as COMMAND is. It does not work on together with the next
+// holder, and what asks run to end ends it; COMMAND is then not started.
+func TestHookUnderTheLock(t *testing.T) {
+	t.Parallel()
+	// The hook has a child, as most scripts have.
+	const works = `sh -c 'echo $$ >pid; while [ ! -e over ]; do sleep 0.05; done; touch worked'; true`
+	for _, c := range []struct {
+		name, hook string
+		args       []string
+		act        func(*supervised)
+		status     int
+		result     string
+	}{
+		{"run is killed", works, []string{"--ttl", "10s"}, func(s *supervised) {
+			_ = s.Process.Kill()
+			_, _ = s.Process.Wait() // the child of the hook has the pipe of stderr
+			s.holdfast(exit.Busy, "run", "-n", "job", "--", "true")
+			s.program("over", "")
+			s.holdfast(exit.OK, "run", "job", "--", "test", "-e", "worked")
+		}, -1, ""},
+		{"a loss", works, []string{"--on-lost", "warn"}, func(s *supervised) {
+			s.lose()
+			s.holdfast(exit.OK, "run", "job", "--", "true")
+			if s.runs("pid") {
+				t.Error("the hook works beside the next holder")
+			}
+		}, exit.Lost, "lost"},
+		{"TERM", works, nil, func(s *supervised) { _ = s.Process.Signal(syscall.SIGTERM) }, 143, "failed"},
+		{"HUP that the hook handles", `trap "echo yes >over" HUP; ` + works, nil, func(s *supervised) { _ = s.Process.Signal(syscall.SIGHUP) }, 129, "failed"},
+		{"ask", works, nil, func(s *supervised) { s.holdfast(exit.OK, "ask", "job", "--wait", "60") }, 143, "failed"},
+		{"ask refused", works, []string{"--on-ask", "refuse"}, func(s *supervised) {
+			s.holdfast(exit.Condition, "ask", "job", "--wait", "60")
+			s.program("over", "")
+		}, exit.OK, "ran"},
+		{"it fails", "echo $$ >pid; exit 3", nil, func(*supervised) {}, exit.Failed, "failed"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			s := newSupervised(t)
+			args := append([]string{"run", "job", "--ttl", "3s", "--report", "report", "--on-acquire", s.program("hook", c.hook)}, c.args...)
+			s.start(append(args, "--", "touch", "ran"))
+			s.there("pid")
+			c.act(s)
+			s.gone("pid")
+			if c.result == "" {
+				return
+			}
+			if got := s.ended(); got != c.status {
+				t.Errorf("status %d, want %d: %s", got, c.status, &s.errs)
+			}
+			if isThere(filepath.Join(s.dir, "ran"))() != (c.status == exit.OK) {
+				t.Errorf("status %d, and is it true that the command was started? %s", c.status, &s.errs)
+			}
+			if text := s.there("report"); !strings.Contains(text, fmt.Sprintf("%q: %q", "result", c.result)) {
+				t.Errorf("the report says %s", text)
+			}
+			s.holdfast(exit.OK, "run", "-n", "job", "--", "true")
 		})
 	}
 }

@@ -226,6 +226,9 @@ shell.
   --on-release PROGRAM   run releases the lock, and then runs PROGRAM for at most a minute
   --on-lost PROGRAM      after a loss, run starts PROGRAM, and at the same time stops COMMAND
 
+The program of --on-acquire works under the lock. So a loss, a signal to run or "holdfast ask" stops
+the program in the same way as COMMAND. Then run does not start COMMAND.
+
 PROGRAM gets the variables of COMMAND. It also gets HOLDFAST_HOOK with the value acquire, release
 or lost. The output of PROGRAM goes to stderr.
 

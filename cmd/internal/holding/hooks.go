@@ -4,16 +4,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"os/exec"
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/holdfast-go/holdfast/cmd/internal/child"
 	"github.com/holdfast-go/holdfast/cmd/internal/cmdline"
 	"github.com/holdfast-go/holdfast/cmd/internal/exit"
 	"github.com/holdfast-go/holdfast/cmd/internal/output"
+	"github.com/holdfast-go/holdfast/lease"
 )
 
 // hooks are commands that run starts in addition to its own command. Each is a program and its
@@ -45,29 +48,6 @@ func (h *hooks) check() error {
 	return nil
 }
 
-// start starts a hook, and returns a function that waits for its end. The hook's output
-// goes to stderr, since stdout belongs to the command.
-func (a *access) start(ctx context.Context, event, line string, env []string) (wait func() error) {
-	if line == "" {
-		return func() error { return nil }
-	}
-	words := strings.Fields(line)
-	cmd := exec.CommandContext(ctx, words[0], words[1:]...)
-	cmd.Env = append(slices.Clone(env), cmdline.HookVariable+"="+event)
-	cmd.Stdout, cmd.Stderr = a.Stderr, a.Stderr
-	cmd.WaitDelay = time.Second
-	err := child.WithOthers(cmd.Start)
-	return func() error {
-		if err == nil {
-			err = cmd.Wait()
-		}
-		if err != nil {
-			return fmt.Errorf("--on-%s %s: %w", event, words[0], err)
-		}
-		return nil
-	}
-}
-
 // onLost runs the hook for a lost lease, while run ends the command: the system may need longer to start the hook
 // than the command may take to stop. It returns a function that waits for the end of the hook.
 func (a *access) onLost(line string, env []string) (wait func()) {
@@ -76,24 +56,58 @@ func (a *access) onLost(line string, env []string) (wait func()) {
 	return hook.Wait
 }
 
-// hook runs a hook to its end, for a minute at most, and reports its failure.
+// hook runs a hook to its end, for a minute at most, and reports its failure. The hook's output goes to stderr, since
+// stdout belongs to the command.
 func (a *access) hook(event, line string, env []string) {
+	words := strings.Fields(line)
+	if len(words) == 0 {
+		return
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), hookTime)
 	defer cancel()
-	if err := a.start(ctx, event, line, env)(); err != nil {
-		a.Notef("%s", output.OneLine(err))
+	cmd := exec.CommandContext(ctx, words[0], words[1:]...)
+	cmd.Env = append(slices.Clone(env), cmdline.HookVariable+"="+event)
+	cmd.Stdout, cmd.Stderr = a.Stderr, a.Stderr
+	cmd.WaitDelay = time.Second
+	err := child.WithOthers(cmd.Start)
+	if err == nil {
+		err = cmd.Wait()
+	}
+	if err != nil {
+		a.Notef("--on-%s %s: %s", event, words[0], output.OneLine(err))
 	}
 }
 
-// onAcquire runs the hook for a lock that was taken. The hook must end before the lease
-// does. If the hook fails, the command is not started.
-func (a *access) onAcquire(ctx context.Context, line string, env []string) error {
-	err := a.start(ctx, "acquire", line, env)()
-	if err == nil {
+// onAcquire runs the hook for a lock that was taken, as supervise runs the command: the hook works under the lock, too.
+// If the hook fails, or is asked to end, the command is not started.
+func (a *access) onAcquire(f *runFlags, env []string, under *grant) error {
+	words := strings.Fields(f.hooks.acquire)
+	if len(words) == 0 {
 		return nil
 	}
-	if cause := context.Cause(ctx); cause != nil {
-		return exit.With(exit.Lost, errors.Join(cause, err))
+	null, err := os.Open(os.DevNull)
+	if err != nil {
+		return err
 	}
-	return exit.With(exit.Failed, fmt.Errorf("the command was not started: %w", err))
+	defer null.Close()
+	cmd := exec.Command(words[0], words[1:]...)
+	cmd.Env = append(slices.Clone(env), cmdline.HookVariable+"=acquire")
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = null, a.Stderr, a.Stderr
+	end, err := a.supervise(&runFlags{onLost: "kill", onAsk: f.onAsk}, cmd, under)
+	switch {
+	case errors.Is(err, lease.ErrLost):
+		return exit.With(exit.Lost, &lostError{context.Cause(under.set.Context()), "was not started"})
+	case len(end.signals) > 0:
+		return notStarted(end.signals[0])
+	case err != nil && !end.started && exit.Status(err) != exit.NotExec:
+		return err // a signal has come before, or the hook cannot inherit the proof that the lock is in use
+	case end.asked:
+		return notStarted(syscall.SIGTERM)
+	case err == nil && end.status != exit.OK:
+		err = fmt.Errorf("exit status %d", end.status)
+	}
+	if err != nil {
+		return exit.With(exit.Failed, fmt.Errorf("the command was not started: --on-acquire %s: %w", words[0], err))
+	}
+	return nil
 }

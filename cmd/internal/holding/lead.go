@@ -173,11 +173,12 @@ func (a *access) term(ctx context.Context, f *runFlags, elect func(context.Conte
 	cmd, err := lookUp(argv)
 	if err == nil {
 		environment(cmd, f.FlagSet, handle, set, urls([]*openedStore{handle}))
-		var presence []presenceFiler
+		cmd.Stdin, cmd.Stdout, cmd.Stderr = a.Stdin, a.Stdout, a.Stderr
+		under := &grant{set: set, wanted: guardsWithRequests(set), signals: signals}
 		if p, ok := store.As[presenceFiler](on.Store.Store); ok {
-			presence = append(presence, p)
+			under.presence = append(under.presence, p)
 		}
-		end, err = a.supervise(f, cmd, set, signals, presence)
+		end, err = a.supervise(f, cmd, under)
 	}
 	_, asked := guard.YieldRequest()
 	releaseErr := errors.Join(set.Release(ctx), election.Resign(ctx))

@@ -221,8 +221,10 @@ func (a *access) run(ctx context.Context, f *runFlags, names, argv []string) (er
 	environment(cmd, f.FlagSet, handles[0], set, urls(handles))
 	var end outcome
 	<-handled
-	if err = a.onAcquire(set.Context(), f.hooks.acquire, cmd.Env); err == nil {
-		end, err = a.supervise(f, cmd, set, signals, presence)
+	under := &grant{set, guardsWithRequests(set), signals, presence}
+	if err = a.onAcquire(f, cmd.Env, under); err == nil {
+		cmd.Stdin, cmd.Stdout, cmd.Stderr = a.Stdin, a.Stdout, a.Stderr
+		end, err = a.supervise(f, cmd, under)
 	}
 	report.ran(end)
 	defer a.hook("release", f.hooks.release, cmd.Env)

@@ -91,10 +91,38 @@ func (o *outcome) stopped() bool {
 	})
 }
 
+// grant is what a command runs under.
+type grant struct {
+	set      *lease.GuardSet
+	wanted   <-chan *lease.Guard // those whose holder has read a request to yield
+	signals  chan os.Signal
+	presence []presenceFiler
+}
+
+// notStarted is the error of run if a signal has come before the start of the command.
+func notStarted(sig os.Signal) error {
+	return exit.With(128+child.SignalNumber(sig), fmt.Errorf("the command was not started: %w", &signalled{sig}))
+}
+
+// toEnd returns a signal in the channel that asks this process to end; nil if there is none. It leaves others there.
+func toEnd(signals chan os.Signal) os.Signal {
+	for range len(signals) {
+		sig := <-signals
+		if child.Terminating(sig) {
+			return sig
+		}
+		select {
+		case signals <- sig:
+		default: // full: as if it had come now
+		}
+	}
+	return nil
+}
+
 // supervise runs the command until it ends.
-func (a *access) supervise(f *runFlags, cmd *exec.Cmd, set *lease.GuardSet, signals chan os.Signal, presence []presenceFiler) (end outcome, _ error) {
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = a.Stdin, a.Stdout, a.Stderr
-	for _, p := range presence {
+func (a *access) supervise(f *runFlags, cmd *exec.Cmd, under *grant) (end outcome, _ error) {
+	set := under.set
+	for _, p := range under.presence {
 		// The child keeps the holder's presence up. If this process dies while the child
 		// still works, no waiter takes the holder for dead.
 		if _, err := p.Announce(set.Context()); err != nil {
@@ -112,7 +140,10 @@ func (a *access) supervise(f *runFlags, cmd *exec.Cmd, set *lease.GuardSet, sign
 	if err := set.Err(); err != nil {
 		return end, exit.With(exit.Lost, err) // this process may have been stopped for a while
 	}
-	c, err := child.Start(cmd)
+	if sig := toEnd(under.signals); sig != nil {
+		return end, notStarted(sig)
+	}
+	c, err := child.Start(cmd, a.Stdin)
 	if err != nil {
 		return end, exit.With(exit.NotExec, err)
 	}
@@ -132,7 +163,6 @@ func (a *access) supervise(f *runFlags, cmd *exec.Cmd, set *lease.GuardSet, sign
 		killed  bool // the whole group should be dead
 		again   <-chan time.Time
 		said    bool
-		wanted  = guardsWithRequests(set)
 	)
 	// stop ends the group. If it cannot end all of it, it says so at once. The locks that
 	// can be kept are then kept.
@@ -192,7 +222,7 @@ func (a *access) supervise(f *runFlags, cmd *exec.Cmd, set *lease.GuardSet, sign
 			default:
 				end.status = child.ExitStatus(ws)
 			}
-		case sig := <-signals:
+		case sig := <-under.signals:
 			if child.Terminating(sig) {
 				end.signals = append(end.signals, sig)
 			}
@@ -202,7 +232,7 @@ func (a *access) supervise(f *runFlags, cmd *exec.Cmd, set *lease.GuardSet, sign
 			if err := c.Forward(sig); err != nil && ended != nil {
 				a.Warnf("run could not send %s to the command: %v: %s; run keeps the lock until the command ends", child.SignalName(sig), err, c.Left(true))
 			}
-		case g := <-wanted:
+		case g := <-under.wanted:
 			if f.onAsk == askRefuse {
 				a.refuse(set.Context(), g)
 				continue
