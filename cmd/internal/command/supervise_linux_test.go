@@ -86,8 +86,8 @@ func (s *supervised) runs(name string) bool {
 	return ledTerm{pid: pid}.runs()
 }
 
-// This function waits until the process whose id is in a file has ended.
-func (s *supervised) gone(name string) {
+// awaitEnd waits until the process whose id is in a file has ended.
+func (s *supervised) awaitEnd(name string) {
 	s.t.Helper()
 	await(s.t, "the end of the process in "+name, func() bool { return !s.runs(name) })
 }
@@ -198,7 +198,7 @@ func TestSupervisionWithAFullStderr(t *testing.T) {
 			s.start(append(append(c.args, "--ttl", "3s", "job", "--"), "sh", "-c", c.command))
 			s.there("pid")
 			c.act(s)
-			s.gone("pid")
+			s.awaitEnd("pid")
 			if got := s.ended(); got != c.status {
 				t.Errorf("status %d, want %d", got, c.status)
 			}
@@ -349,7 +349,7 @@ func TestHookUnderTheLock(t *testing.T) {
 			s.start(append(args, "--", "touch", "ran"))
 			s.there("pid")
 			c.act(s)
-			s.gone("pid")
+			s.awaitEnd("pid")
 			if c.result == "" {
 				return
 			}
@@ -365,4 +365,18 @@ func TestHookUnderTheLock(t *testing.T) {
 			s.holdfast(exit.OK, "run", "-n", "job", "--", "true")
 		})
 	}
+}
+
+// TestTerminalOfAHook: the program of --on-acquire has the terminal. COMMAND has it afterwards, and does not ignore
+// SIGTTOU, which run ignores in between.
+func TestTerminalOfAHook(t *testing.T) {
+	t.Parallel()
+	s := newSupervised(t)
+	hook := s.program("hook", "read x </dev/tty; echo it has read $x >&2")
+	term := onTerminal(t, s.dir, s.bin, "run", "job", "--on-acquire", hook, "--", "sh", "-c", "read x; grep SigIgn /proc/self/status")
+	term.send("a line\n")
+	term.expect("it has read a line")
+	term.send("another one\n")
+	term.expect(`SigIgn:\s+[0-9a-f]{10}[014589cd][0-9a-f]{5}`)
+	_ = term.cmd.Wait()
 }
