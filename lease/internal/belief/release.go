@@ -39,7 +39,14 @@ func (g *Grant) ReleaseFirst(ctx context.Context, reason error) (first bool) {
 }
 
 // ErrUnfinished is the error of a release that did not return.
-var ErrUnfinished = fmt.Errorf("%w: a call panicked, or ended its goroutine", cell.ErrUnresolved)
+var ErrUnfinished error = unfinished{}
+
+type unfinished struct{}
+
+func (unfinished) Error() string {
+	return cell.ErrUnresolved.Error() + ": a call panicked, or ended its goroutine"
+}
+func (unfinished) Unwrap() error { return cell.ErrUnresolved }
 
 // beginsFinish reports whether no other goroutine has begun the release.
 func (g *Grant) beginsFinish() bool {

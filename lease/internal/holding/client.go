@@ -5,6 +5,7 @@ package holding
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -145,5 +146,7 @@ func (c *Client) remove(h *Holder, g *belief.Grant) {
 
 // InParallel does f to all, to that many at the same time, and returns their errors in order.
 func InParallel[T any](all []T, most int, f func(T) error) []error {
-	return workerpool.Each(len(all), most, func(i int) error { return f(all[i]) })
+	errs := slices.Repeat([]error{belief.ErrUnfinished}, len(all))
+	workerpool.Each(len(all), most, func(i int) error { errs[i] = f(all[i]); return nil })
+	return errs
 }
