@@ -101,16 +101,19 @@ func (b *Bucket) get(ctx context.Context, key string, o object.GetOptions) (*obj
 		return nil, b.classify(c, err)
 	}
 	stall.timer.Stop()
+	size, err := wholeSize(out)
 	if aws.ToString(out.ETag) == "" {
-		// A write on this state would have no condition.
+		err = errNoVersion // a write on this state would have no condition
+	}
+	if err != nil {
 		stall.end()
 		out.Body.Close()
-		return nil, c.Fail(errNoVersion, store.ErrUnavailable, store.Unknown, "%v", errNoVersion)
+		return nil, c.Fail(err, store.ErrUnavailable, store.Unknown, "%v", err)
 	}
 	info := object.Info{
 		Key:         key,
 		Version:     versionOf(out.ETag),
-		Size:        wholeSize(out),
+		Size:        size,
 		Modified:    aws.ToTime(out.LastModified),
 		Now:         c.Now(),
 		ContentType: aws.ToString(out.ContentType),
@@ -133,14 +136,20 @@ func headers(cache, disposition, encoding, language *string) object.Headers {
 	}
 }
 
+// errNoLength: without the length, the end of a connection looks like the end of the body.
+var errNoLength = errors.New("the answer does not say how long the object is: look at the proxy in front of the server")
+
 // wholeSize is the size of the object, of which out may be a part.
-func wholeSize(out *s3.GetObjectOutput) int64 {
-	if _, total, found := strings.Cut(aws.ToString(out.ContentRange), "/"); found {
-		if n, err := strconv.ParseInt(total, 10, 64); err == nil {
-			return n
-		}
+func wholeSize(out *s3.GetObjectOutput) (int64, error) {
+	_, total, part := strings.Cut(aws.ToString(out.ContentRange), "/")
+	size, err := strconv.ParseInt(total, 10, 64)
+	switch {
+	case out.ContentLength == nil || part && err != nil:
+		return 0, errNoLength
+	case part:
+		return size, nil
 	}
-	return aws.ToInt64(out.ContentLength)
+	return *out.ContentLength, nil
 }
 
 // stall ends a context when nothing has happened for a while.
@@ -237,6 +246,8 @@ func (b *Bucket) stat(ctx context.Context, key string) (info object.Info, id str
 	}
 	if err == nil && aws.ToString(out.ETag) == "" {
 		err = c.Fail(errNoVersion, store.ErrUnavailable, store.Unknown, "%v", errNoVersion)
+	} else if err == nil && out.ContentLength == nil {
+		err = c.Fail(errNoLength, store.ErrUnavailable, store.Unknown, "%v", errNoLength)
 	}
 	if err != nil {
 		return object.Info{}, "", err

@@ -56,20 +56,31 @@ func TestYes(t *testing.T) {
 	})
 }
 
-// TestNoVersion: a state whose version the server does not tell is not given to the
-// caller, whose next write would have no condition.
-func TestNoVersion(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := against(t, func(*http.Request) *http.Response {
-			return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: io.NopCloser(strings.NewReader("")), ContentLength: -1}
+// TestIncompleteHeaders: a state whose version the server does not tell is not given to the
+// caller, whose next write would have no condition. Nor is a body whose length is unknown: it would be
+// complete wherever the connection ends.
+func TestIncompleteHeaders(t *testing.T) {
+	for what, header := range map[string]http.Header{
+		"no version":                       {"Content-Length": {"4"}},
+		"no length":                        {"Etag": {`"1"`}},
+		"a part of a body of unknown size": {"Etag": {`"1"`}, "Content-Length": {"4"}, "Content-Range": {"bytes 2-5/*"}},
+		"a part of unknown length":         {"Etag": {`"1"`}, "Content-Range": {"bytes 2-5/9"}},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			b := against(t, func(*http.Request) *http.Response {
+				return &http.Response{StatusCode: http.StatusOK, Header: header, Body: io.NopCloser(strings.NewReader("body")), ContentLength: -1}
+			})
+			if _, err := b.Get(t.Context(), "k", nil); !errors.Is(err, store.ErrUnavailable) {
+				t.Errorf("%s: get: %v", what, err)
+			}
+			if _, err := b.Get(t.Context(), "k", &object.GetOptions{Offset: 2}); err == nil {
+				t.Errorf("%s: get of a part: %v", what, err)
+			}
+			if _, err := b.Stat(t.Context(), "k"); header.Get("Content-Range") == "" && !errors.Is(err, store.ErrUnavailable) {
+				t.Errorf("%s: stat: %v", what, err)
+			}
 		})
-		if _, err := b.Get(t.Context(), "k", nil); !errors.Is(err, store.ErrUnavailable) {
-			t.Errorf("get: %v", err)
-		}
-		if _, err := b.Stat(t.Context(), "k"); !errors.Is(err, store.ErrUnavailable) {
-			t.Errorf("stat: %v", err)
-		}
-	})
+	}
 }
 
 // TestCopySize: a server that says that an object is larger than any gets no endless

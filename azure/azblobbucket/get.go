@@ -74,10 +74,10 @@ func (b *Bucket) get(ctx context.Context, key string, o object.GetOptions) (*obj
 	}
 	whole := o.Offset == 0 && o.Length == 0
 	ranged := strings.HasPrefix(str(out.ContentRange), "bytes ")
-	if version := versionOf(out.ETag); version == "" || !whole && !ranged {
+	if version := versionOf(out.ETag); version == "" || out.ContentLength == nil || !whole && !ranged {
 		end()
 		out.Body.Close()
-		return nil, b.fail(store.ErrUnavailable, store.Unknown, "the answer has no ETag, or the server ignores ranges")
+		return nil, b.fail(store.ErrUnavailable, store.Unknown, "the answer has no ETag or no Content-Length, or the server ignores ranges")
 	}
 	info := object.Info{
 		Key: key, Version: versionOf(out.ETag), Size: num(out.ContentLength), Now: now(answer),
