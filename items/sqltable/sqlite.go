@@ -102,7 +102,8 @@ func (sqlite) param(c *column, v any) (any, error) {
 	if strings.ContainsRune(text, 0) {
 		return nil, errZero
 	}
-	if _, err := strconv.ParseFloat(strings.TrimSpace(text), 64); err == nil && c.class == classOther {
+	_, err = strconv.ParseFloat(strings.TrimSpace(text), 64) // out of range, SQLite would store infinity
+	if c.class == classOther && (err == nil || errors.Is(err, strconv.ErrRange)) {
 		return nil, errors.New("SQLite would store this text as a number")
 	}
 	return text, nil
