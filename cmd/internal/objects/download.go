@@ -132,7 +132,9 @@ func (d *reading) run(ctx context.Context) error {
 			r, err = d.b.Get(ctx, d.key, &object.GetOptions{IfMatch: info.Version, Offset: d.opts.Offset + d.done, Length: wanted - d.done})
 		}
 		if err == nil {
-			err = d.copy(r)
+			if err = d.copy(r); err == nil && d.done < wanted {
+				err = io.ErrUnexpectedEOF
+			}
 			r.Close()
 		}
 		r = nil
