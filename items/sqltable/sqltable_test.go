@@ -270,3 +270,16 @@ func TestHostileScans(t *testing.T) {
 		})
 	}
 }
+
+// TestSQLiteTextsLikeNumbers: in a column that is no text column, SQLite stores a text that looks like a number as a
+// number. A large one would become infinity.
+func TestSQLiteTextsLikeNumbers(t *testing.T) {
+	for text, stored := range map[string]bool{"a12e45": true, "12e45x": true, "2026-11-29": true, "12": false, " 12e45 ": false, "12e4567": false, "-1e999": false} {
+		if _, err := (sqlite{}).param(&column{class: classOther}, text); (err == nil) != stored {
+			t.Errorf("%q: %v", text, err)
+		}
+		if _, err := (sqlite{}).param(&column{class: classText}, text); err != nil {
+			t.Errorf("%q in a text column: %v", text, err)
+		}
+	}
+}
