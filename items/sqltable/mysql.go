@@ -123,6 +123,7 @@ func (mysql) param(c *column, v any) (any, error) {
 	}
 	text, err := typed[string](v, "a text")
 	longest := map[string]int{"tinytext": 1<<8 - 1, "text": 1<<16 - 1}[name]
+	_, notNumber := strconv.ParseInt(strings.TrimSpace(text), 10, 64)
 	switch {
 	case err != nil:
 		return nil, err
@@ -130,6 +131,10 @@ func (mysql) param(c *column, v any) (any, error) {
 		return nil, errors.New("the text is too long for the column") // of such a text, spaces at the end would be cut
 	case name == "char" && strings.HasSuffix(text, " "):
 		return nil, errors.New("MySQL would cut the spaces at the end of the text")
+	case (name == "enum" || name == "set") && notNumber == nil && !strings.Contains(c.kind, "'"+text+"'"):
+		return nil, errors.New("MySQL would take the text for the number of a member")
+	case name == "year" && len(text) != len("2026"):
+		return nil, errors.New("MySQL would complete the year: write four digits")
 	}
 	return []byte(text), nil
 }

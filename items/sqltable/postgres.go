@@ -91,6 +91,8 @@ func (postgres) param(c *column, v any) (any, error) {
 		return nil, err
 	case strings.ContainsRune(text, 0):
 		return nil, errors.New("PostgreSQL cannot store a zero character in a text")
+	case strings.HasPrefix(c.kind, "character(") && strings.HasSuffix(text, " "):
+		return nil, errors.New("PostgreSQL would cut the spaces at the end of the text")
 	case c.class == classOther && cuts(c.kind):
 		return nil, errors.New("PostgreSQL would cut a long text in such a column without an error")
 	}

@@ -271,6 +271,26 @@ func TestHostileScans(t *testing.T) {
 	}
 }
 
+// TestTextsOfOtherTypes: a column refuses a text that it would store as another value.
+func TestTextsOfOtherTypes(t *testing.T) {
+	for _, c := range []struct {
+		d         dialect
+		kind      string
+		good, bad []string
+	}{
+		{mysql{}, "enum('a','7')", []string{"a", "7"}, []string{"2", " 1", "07"}},
+		{mysql{}, "set('x','z')", []string{"x,z", "x"}, []string{"3"}},
+		{mysql{}, "year(4)", []string{"2069"}, []string{"69", "7"}},
+		{postgres{}, "character(3)", []string{"ab", "abc"}, []string{"ab "}},
+	} {
+		for i, text := range append(slices.Clone(c.good), c.bad...) {
+			if _, err := c.d.param(&column{kind: c.kind, class: classOther}, text); (err == nil) != (i < len(c.good)) {
+				t.Errorf("%q in %s: %v", text, c.kind, err)
+			}
+		}
+	}
+}
+
 // TestSQLiteTextsLikeNumbers: in a column that is no text column, SQLite stores a text that looks like a number as a
 // number. A large one would become infinity.
 func TestSQLiteTextsLikeNumbers(t *testing.T) {
