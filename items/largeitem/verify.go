@@ -35,8 +35,9 @@ type VerifyOptions struct {
 	// Verify continues there.
 	After string
 
-	// Checkpoint is called from time to time with the position up to which all items were verified.
-	// If Checkpoint returns an error, the verification ends.
+	// Checkpoint is called from time to time with the position up to which all items were verified
+	// without a problem. After the first problem, Verify does not call it again. If Checkpoint
+	// returns an error, the verification ends.
 	Checkpoint func(position string) error
 
 	// Verify calls Report for each problem, and Progress with the current counts. Only one
@@ -85,7 +86,7 @@ type VerifyStats struct {
 	Complete bool
 
 	// Another verification can continue at Position, because all items up to this position were
-	// verified. It is empty if the table has no positions.
+	// verified without a problem. It is empty if the table has no positions.
 	Position string
 	Elapsed  time.Duration
 }
@@ -222,7 +223,7 @@ func (v *verifier) verify(ctx context.Context, batch []held, position string) er
 	if v.o.Progress != nil {
 		v.o.Progress(v.found)
 	}
-	if position == "" {
+	if position == "" || v.found.problems() > 0 { // the next verification must find the problem again
 		return nil
 	}
 	v.found.Position = position

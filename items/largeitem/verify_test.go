@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -226,12 +227,14 @@ type broken struct{}
 func (broken) Read([]byte) (int, error) { return 0, store.ErrUnavailable }
 
 // TestVerifyResumed: a verification continues after the last position, and what it costs is
-// one request for each reference.
+// one request for each reference. The position stays before the first problem: otherwise the verification that continues
+// there would report that there is none.
 func TestVerifyResumed(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := newSwept(t, nil)
-		for i := range 1000 {
-			s.whole(fmt.Sprintf("k%05d", i), "x", 1, "body")
+		keys := make([]string, 1000)
+		for i := range keys {
+			keys[i] = s.whole(fmt.Sprintf("k%05d", i), "x", 1, "body")
 		}
 		var positions []string
 		stop := func(at string) error {
@@ -255,6 +258,14 @@ func TestVerifyResumed(t *testing.T) {
 		}
 		if got := s.list.made(); got != "get 1000" || s.table.many != 0 {
 			t.Errorf("requests: %s, and %d look-ups", got, s.table.many)
+		}
+		if err := s.bucket.Delete(t.Context(), keys[300], nil); err != nil {
+			t.Fatal(err)
+		}
+		var reached []string
+		third, err := s.store.Verify(t.Context(), &largeitem.VerifyOptions{Checkpoint: func(at string) error { reached = append(reached, at); return nil }})
+		if !errors.Is(err, largeitem.ErrMissing) || !third.Complete || third.Position != positions[0] || !slices.Equal(reached, positions[:1]) {
+			t.Errorf("after a problem: %v, %+v, positions %q", err, third, reached)
 		}
 		for _, o := range []largeitem.VerifyOptions{{Parallel: -1}, {Parallel: 65}, {Rate: -1}, {Attributes: []string{}}} {
 			if _, err := s.store.Verify(t.Context(), &o); !errors.Is(err, largeitem.ErrInvalid) {
@@ -310,7 +321,7 @@ func TestVerifyDamagedItem(t *testing.T) {
 		if want := "3 items, 3 references, 18 bytes, 0 moved; 0 missing, 0 damaged, 0 foreign, 1 unreadable"; verified(got) != want || !errors.Is(err, store.ErrCorrupt) || !got.Complete {
 			t.Errorf("got %s, want %s; complete %v, %v", verified(got), want, got.Complete, err)
 		}
-		if len(reported) != 1 || reported[0].Attr != "" || !strings.Contains(fmt.Sprint(reported[0].Err), "items/pk=b") || fmt.Sprint(positions) != "[pk=c]" {
+		if len(reported) != 1 || reported[0].Attr != "" || !strings.Contains(fmt.Sprint(reported[0].Err), "items/pk=b") || len(positions) != 0 || got.Position != "" {
 			t.Errorf("reported %+v, positions %q", reported, positions)
 		}
 

@@ -30,6 +30,7 @@ type paceFlags struct {
 	parallel int
 	rate     int
 	resume   string
+	with     string // the flags that decide what is checked: with other flags, a progress is not of this command
 }
 
 func (p *paceFlags) add(flags *pflag.FlagSet) {
@@ -47,7 +48,18 @@ func (p *paceFlags) check(flags *pflag.FlagSet) error {
 	if slices.Contains(p.attrs, "") {
 		return exit.Usagef("--attr is empty: name a large attribute")
 	}
+	for _, name := range []string{"quick", "attr", "layout", "reference-base"} {
+		if flag := flags.Lookup(name); flag != nil && flag.Value.String() != flag.DefValue {
+			p.with += fmt.Sprintf(" with --%s=%s", name, flag.Value)
+		}
+	}
 	return nil
+}
+
+// file returns the progress file of a sweep or a verification.
+func (p *paceFlags) file(what string, s items, f *itemFlags) progressFile {
+	bare, _, _ := strings.Cut(f.bucket, "?")
+	return progressFile{p.resume, fmt.Sprintf("%s of %s for %s%s", what, bare, s.schema.ID, p.with)}
 }
 
 // progressFile remembers how far a long command has come. Its zero value remembers nothing.
@@ -197,8 +209,7 @@ removes objects of that layout only in a bucket with versions, or with --no-othe
 }
 
 func (a *access) sweepItems(ctx context.Context, s items, f *itemFlags, p *paceFlags, o *largeitem.SweepOptions) error {
-	bare, _, _ := strings.Cut(f.bucket, "?")
-	file := progressFile{p.resume, fmt.Sprintf("a sweep of %s for %s", bare, s.schema.ID)}
+	file := p.file("a sweep", s, f)
 	var err error
 	if o.After, err = file.read(); err != nil {
 		return err
@@ -314,8 +325,8 @@ problem, the status is 78.`,
 	return cmd
 }
 
-func (a *access) verifyItems(ctx context.Context, s items, _ *itemFlags, p *paceFlags, o *largeitem.VerifyOptions) error {
-	file := progressFile{p.resume, "a verification of " + s.schema.ID}
+func (a *access) verifyItems(ctx context.Context, s items, f *itemFlags, p *paceFlags, o *largeitem.VerifyOptions) error {
+	file := p.file("a verification", s, f)
 	var err error
 	if o.After, err = file.read(); err != nil {
 		return err
