@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 
@@ -244,9 +245,9 @@ func (a *access) checkpointImport(f *checkpointFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "import FILE|-",
 		Short: "Import exported checkpoints; no position moves back",
-		Long: `Read the output of "checkpoint export", and move each checkpoint forward to the sequence in
-that output. If the present sequence is higher, import does not change the checkpoint, and prints
-a note. import ignores tokens and epochs, because they are valid only in the old store.`,
+		Long: `Read the output of one or several "checkpoint export", and move each checkpoint forward to the
+sequence in that output. If the present sequence is higher, import does not change the checkpoint,
+and prints a note. import ignores tokens and epochs, because they are valid only in the old store.`,
 		Example: `  holdfast checkpoint --file state.json export > checkpoints.json
   holdfast checkpoint import checkpoints.json`,
 		Args: cobra.ExactArgs(1),
@@ -280,20 +281,25 @@ func (a *access) readExport(path string, limit int64) ([]checkpointView, error) 
 	bounded := &io.LimitedReader{R: in, N: limit + 1}
 	dec := json.NewDecoder(bounded)
 	dec.DisallowUnknownFields()
-	var views []checkpointView
-	err := dec.Decode(&views)
-	if bounded.N == 0 {
-		return nil, exit.Usagef("%s is larger than %d bytes: export and import it in parts", path, limit)
-	}
-	if err != nil {
-		return nil, exit.Usagef("%s is not an export of checkpoints: %w", path, err)
-	}
-	for _, v := range views {
-		if v.Key == "" {
-			return nil, exit.Usagef("%s is not an export of checkpoints: a checkpoint has no key", path)
+	var all []checkpointView
+	for n := 0; ; n++ { // exports, one after another
+		var views []checkpointView
+		err := dec.Decode(&views)
+		switch {
+		case bounded.N == 0:
+			return nil, exit.Usagef("%s is larger than %d bytes: export and import it in parts", path, limit)
+		case errors.Is(err, io.EOF) && n > 0:
+			return all, nil
+		case err == nil && views == nil:
+			err = errors.New("null is not a list")
+		case err == nil && slices.ContainsFunc(views, func(v checkpointView) bool { return v.Key == "" || !v.Exists }):
+			err = errors.New("a checkpoint has no key, or does not exist")
 		}
+		if err != nil {
+			return nil, exit.Usagef("%s is not an export of checkpoints: %w", path, err)
+		}
+		all = append(all, views...)
 	}
-	return views, nil
 }
 
 func (a *access) importAll(ctx context.Context, k checkpoint.Store, views []checkpointView, opts *checkpoint.AdvanceOptions) error {
@@ -302,9 +308,6 @@ func (a *access) importAll(ctx context.Context, k checkpoint.Store, views []chec
 	defer progress("")
 	for i, v := range views {
 		progress(fmt.Sprintf("%d of %d", i, len(views)))
-		if !v.Exists {
-			continue
-		}
 		r, err := k.Advance(ctx, v.Key, v.position(), opts)
 		if r.Status == 0 {
 			return fmt.Errorf("checkpoint %q: %w", v.Key, err)

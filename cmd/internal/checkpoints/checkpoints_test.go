@@ -48,6 +48,22 @@ func TestEndlessImport(t *testing.T) {
 	}
 }
 
+// An import has all lists of its input. It refuses an input of which it would import only a part.
+func TestImportedLists(t *testing.T) {
+	list := func(key string) string { return `[{"key":"` + key + `","exists":true,"sequence":1}]` }
+	for in, want := range map[string]int{
+		"[]": 0, list("a"): 1, list("a") + "\n" + list("b"): 2, "[]" + list("a") + "[]\n": 1,
+		"": -1, "null": -1, list("a") + "null": -1, list("a") + "garbage": -1, list("a") + `[{"key":`: -1, list("a") + "]": -1,
+		`[{"key":"a","sequence":1}]`: -1, `[{"exists":true,"sequence":1}]`: -1, "[null]": -1,
+	} {
+		a := &access{leases.Opener{Invocation: &cmdline.Invocation{Stdin: strings.NewReader(in)}}}
+		views, err := a.readExport("-", 1<<20)
+		if want < 0 && exit.Status(err) != exit.Usage || want >= 0 && (err != nil || len(views) != want) {
+			t.Errorf("%q: %d checkpoints, %v", in, len(views), err)
+		}
+	}
+}
+
 // endless repeats blanks after a start, or letters where the start has begun a text.
 func endless(start string) io.Reader {
 	rest := " "
