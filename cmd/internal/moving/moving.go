@@ -43,8 +43,9 @@ stores. docs/moving.md describes step by step how a fleet moves from one store t
 
 Locks in TO get higher tokens than the locks in FROM. copy-store also copies the last runs of
 --once-per, --min-interval, the slots and the data of a lock. A checkpoint gets the position, the
-epoch and the token that it has in FROM. If the checkpoint in TO is ahead, TO keeps it, and
-copy-store prints a note. copy-store does not copy sessions, items, objects and states of OpenTofu.
+epoch and the token that it has in FROM. If TO is ahead, TO keeps its checkpoint, and copy-store
+prints a note. If TO has another event at the same sequence, or moved the checkpoint back, TO also
+keeps it, and the status is 73. Sessions, items, objects and states of OpenTofu are not copied.
 
 If a lock is held in FROM or TO, or if a client uses FROM during the copy, the status is 75. After
 any error, repeat the same command: it continues the copy. copy-store does not change FROM. So
@@ -168,7 +169,7 @@ func inside(dir, outer string) bool {
 // report prints the result of a copy.
 func (a *access) report(c *copier, dryRun bool) error {
 	v := view{From: c.from.Store.URL, To: c.to.Store.URL, DryRun: dryRun, Locks: c.locks, Checkpoints: c.checkpoints, NotCopied: c.others}
-	changed := 0
+	changed, refused := 0, 0
 	for _, l := range v.Locks {
 		if l.Changed {
 			changed++
@@ -185,19 +186,27 @@ func (a *access) report(c *copier, dryRun bool) error {
 			fmt.Fprintf(a.Stdout, "checkpoint %s: sequence %d\n", printable.Text(p.Key), p.Sequence)
 		}
 		if why := kept[p.Status]; why != "" {
+			if p.Status != checkpoint.Behind.String() {
+				refused++
+			}
 			a.Warnf("checkpoint %q was not copied: %s; the sequence is %d in %s and %d in %s", p.Key, why, p.Sequence, v.From, p.Present, v.To)
 		}
 	}
 	if v.NotCopied > 0 {
 		a.Notef("%d other records of %s, such as items, are not copied", v.NotCopied, v.From)
 	}
-	verb := "were copied from"
+	all, verb := len(v.Locks)+len(v.Checkpoints), "were copied from"
 	if dryRun {
 		verb = "would be copied from"
 	}
-	a.Notef("%d of %d locks and checkpoints %s %s to %s; the others need no change", changed, len(v.Locks)+len(v.Checkpoints), verb, v.From, v.To)
+	a.Notef("%d of %d locks and checkpoints %s %s to %s; %d need no change", changed, all, verb, v.From, v.To, all-changed-refused)
 	if a.JSON {
-		return a.PrintJSON(v)
+		if err := a.PrintJSON(v); err != nil {
+			return err
+		}
+	}
+	if refused > 0 {
+		return exit.With(exit.Condition, fmt.Errorf("%d checkpoints are not copied to %s, which has other positions", refused, v.To))
 	}
 	return nil
 }
