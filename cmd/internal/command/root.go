@@ -75,6 +75,9 @@ func runProgram(drivers stores.Drivers, servers *serving.Servers, args []string,
 	a.root.SetErr(stderr)
 	err := a.root.ExecuteContext(context.Background())
 	err = cmp.Or(err, a.helpErr)
+	if a.Err() != nil { // a lost list of what was done
+		err = errors.Join(err, a.Err())
+	}
 	a.Wait.End(a.Messages(), "")
 	defer a.FlushMessages(lastMessages)
 	if errors.As(err, new(*stores.NotBuiltInError)) {

@@ -222,7 +222,7 @@ func (a *access) sweepItems(ctx context.Context, s items, f *itemFlags, p *paceF
 	o.Report = func(x largeitem.Orphan, err error) {
 		if err == nil && !a.JSON {
 			bar.Clear()
-			fmt.Fprintln(a.Stdout, printable.Text(x.Object))
+			a.Printf("%s\n", printable.Text(x.Object))
 		}
 	}
 	w, err := s.Sweep(ctx, o)
@@ -339,7 +339,7 @@ func (a *access) verifyItems(ctx context.Context, s items, f *itemFlags, p *pace
 	o.Report = func(x largeitem.Problem) {
 		if v := viewProblem(x); !a.JSON {
 			bar.Clear()
-			fmt.Fprintf(a.Stdout, "%s\t%s\t%s\t%s\n", v.Kind, printable.Text(string(v.Key)), printable.Text(v.Attr), printable.Text(v.Error))
+			a.Printf("%s\t%s\t%s\t%s\n", v.Kind, printable.Text(string(v.Key)), printable.Text(v.Attr), printable.Text(v.Error))
 		}
 	}
 	w, err := s.Verify(ctx, o)

@@ -107,7 +107,7 @@ func (a *access) sweepLocks(ctx context.Context, prefix string, olderThan time.D
 		}
 	} else {
 		for _, name := range gone {
-			fmt.Fprintln(a.Stdout, printable.Text(name))
+			a.Printf("%s\n", printable.Text(name))
 		}
 	}
 	if err != nil {

@@ -175,7 +175,7 @@ func (a *access) report(c *copier, dryRun bool) error {
 			changed++
 		}
 		if l.Changed && !a.JSON {
-			fmt.Fprintf(a.Stdout, "lock %s: token %d\n", printable.Text(l.Name), l.Token)
+			a.Printf("lock %s: token %d\n", printable.Text(l.Name), l.Token)
 		}
 	}
 	for _, p := range v.Checkpoints {
@@ -183,7 +183,7 @@ func (a *access) report(c *copier, dryRun bool) error {
 			changed++
 		}
 		if p.Status == checkpoint.Advanced.String() && !a.JSON {
-			fmt.Fprintf(a.Stdout, "checkpoint %s: sequence %d\n", printable.Text(p.Key), p.Sequence)
+			a.Printf("checkpoint %s: sequence %d\n", printable.Text(p.Key), p.Sequence)
 		}
 		if why := kept[p.Status]; why != "" {
 			if p.Status != checkpoint.Behind.String() {

@@ -3,7 +3,6 @@ package objects
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -108,7 +107,7 @@ func (a *access) sweepObjects(ctx context.Context, b stores.Bucket, prefix strin
 		}
 		view.Uploads = append(view.Uploads, uploadView{u.Key, u.ID, u.Started})
 		if !a.JSON {
-			fmt.Fprintln(a.Stdout, printable.Text(u.Key))
+			a.Printf("%s\n", printable.Text(u.Key))
 		}
 	}
 	var err error

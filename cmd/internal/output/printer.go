@@ -2,6 +2,7 @@
 package output
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"time"
@@ -18,6 +19,7 @@ type Printer struct {
 	Wait           Wait
 
 	queue *Queue // of the messages
+	err   error  // the first error of Printf
 }
 
 // maxMessages is how many messages wait for a reader of stderr. The oldest ones are left out then.
@@ -114,6 +116,15 @@ func (p *Printer) PrintLine(v, text any) error {
 	_, err := fmt.Fprintln(p.Stdout, text)
 	return err
 }
+
+// Printf writes a line of a result to stdout while the command works. Err returns the first error.
+func (p *Printer) Printf(format string, args ...any) {
+	_, err := fmt.Fprintf(p.Stdout, format, args...)
+	p.err = cmp.Or(p.err, err)
+}
+
+// Err returns the first error of Printf. The command has this error too.
+func (p *Printer) Err() error { return p.err }
 
 // PrintOrNote writes v to stdout with --json, and otherwise a note to stderr.
 func (p *Printer) PrintOrNote(v any, format string, args ...any) error {
