@@ -9,7 +9,9 @@
 # STEPS is how many steps the work has, PAUSE the seconds that each takes.
 set -euo pipefail
 
+set -m # a signal to this script does not reach the helper, which would release the lock before the step has ended
 coproc HOLD { exec holdfast hold --commands "${@:2}"; }
+set +m
 helper=$HOLD_PID
 exec {said}<&"${HOLD[0]}"
 name=${1//\\/\\\\}
@@ -40,7 +42,10 @@ trusted() {
 
 # What ends the lock: a line that says so, and "released" too, since nothing below asks for
 # that while it is watched; the end of the helper's output; and no renewal in time.
-trap 'echo "the lock is lost: stopping" >&2; { kill -9 "$helper"; kill $(jobs -p); } 2>/dev/null || :; exit 76' USR1
+trap 'echo "the lock is lost: stopping" >&2; kill -9 "$helper" 2>/dev/null || :; exit 76' USR1
+trap 'exit 129' HUP
+trap 'exit 130' INT
+trap 'exit 143' TERM
 main=$$
 {
   until=$(milliseconds deadline)
@@ -53,11 +58,25 @@ main=$$
   kill -USR1 "$main"
 } <&"$said" &
 
-# work runs one step. It waits in such a way that the trap need not wait for the step.
+# work runs one step, as a group of processes. It waits in such a way that the traps need not wait for the step.
 work() {
+  set -m
   "$@" &
-  wait "$!"
+  set +m
+  group=$!
+  wait "$group"
 }
+
+# end ends the step with all that it has started. The helper releases the lock only after this script.
+end() {
+  kill -- "-$group" || return 0
+  for _ in {1..10}; do
+    kill -0 -- "-$group" || return 0
+    sleep 0.1
+  done
+  kill -9 -- "-$group" || :
+} 2>/dev/null
+trap '[ -z "${group:-}" ] || end' EXIT
 
 for ((step = 0; step < ${STEPS:-3}; step++)); do
   echo "step $step under token $token"
