@@ -19,5 +19,6 @@ for (const signal of ["SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGU
 child.on("exit", (status, signal) => {
   if (!signal) process.exit(status);
   process.removeAllListeners(signal);
+  process.exitCode = 128 + constants.signals[signal]; // Node ignores some signals, such as SIGPIPE
   process.kill(process.pid, signal);
 });
