@@ -6,7 +6,6 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -132,15 +131,10 @@ func (a *access) hold(ctx context.Context, f *runFlags, name string) error {
 		}
 	}()
 
-	var (
-		mu  sync.Mutex
-		out = printable.JSON(a.Stdout)
-	)
-	print := func(line holdLine) error {
-		mu.Lock()
-		defer mu.Unlock()
+	out := output.NewQueue(a.Stdout, maxUnread)
+	print := func(line holdLine) {
 		line.Lock, line.Time = name, time.Now()
-		return out.Encode(line)
+		_ = printable.JSON(out).Encode(line) // if it fails, hold ends
 	}
 	f.Events = func(e lease.Event) {
 		// If the reader has ended, hold ends with its input.
@@ -150,9 +144,9 @@ func (a *access) hold(ctx context.Context, f *runFlags, name string) error {
 			if e.Err != nil {
 				line.Error = output.OneLine(e.Err)
 			}
-			_ = print(line)
+			print(line)
 		case lease.EventYieldRequested:
-			_ = print(holdLine{Event: "yield_requested", Token: e.Token, By: e.Holder, Reason: e.Reason})
+			print(holdLine{Event: "yield_requested", Token: e.Token, By: e.Holder, Reason: e.Reason})
 		}
 	}
 	handles, clients, _, err := a.handles(ctx, f, []string{name})
@@ -169,24 +163,26 @@ func (a *access) hold(ctx context.Context, f *runFlags, name string) error {
 		return a.busy(ctx, f, handles, err)
 	}
 	guard := set.Guards()[0]
-	if err := print(holdLine{Event: "held", Token: guard.Token(), Deadline: guard.Deadline(), Store: handles[0].url}); err != nil {
-		return errors.Join(err, set.Release(ctx)) // the reader did not learn that the lock is held
-	}
+	print(holdLine{Event: "held", Token: guard.Token(), Deadline: guard.Deadline(), Store: handles[0].url})
 	for ended := false; !ended; {
 		select {
 		case <-eof:
 			ended = true
 		case sig := <-signals:
 			ended = child.Terminating(sig)
+		case <-out.Failed:
+			ended = true // what the reader does not learn of is not held either
 		case <-set.Context().Done():
 			cause := context.Cause(set.Context())
-			_ = print(holdLine{Event: "lost", Token: guard.Token(), Error: output.OneLine(cause)})
+			print(holdLine{Event: "lost", Token: guard.Token(), Error: output.OneLine(cause)})
 			_ = set.Release(ctx)
+			_ = out.Flush(readFor)
 			return exit.With(exit.Lost, &lostError{cause: cause})
 		}
 	}
-	if err := set.Release(ctx); err != nil {
-		return err
+	err = set.Release(ctx)
+	if err == nil {
+		print(holdLine{Event: "released", Token: guard.Token()})
 	}
-	return print(holdLine{Event: "released", Token: guard.Token()})
+	return errors.Join(err, out.Flush(readFor))
 }
