@@ -1,5 +1,6 @@
 """python3 -m unittest discover tests, with holdfast in PATH and src in PYTHONPATH or the package installed."""
 import contextlib
+import ctypes
 import json
 import os
 import signal
@@ -279,6 +280,38 @@ class ClientTest(unittest.TestCase):
         client = self.client(ttl="3s")
         lock = client.acquire("job")
         self.raises(lock, lambda: client._process.send_signal(signal.SIGSTOP), "has not renewed")
+
+    def test_silence_that_check_meets_is_told_to_all_threads(self):
+        client, worked = self.client(ttl="3s"), []
+
+        def work(name):
+            with contextlib.suppress(holdfast.Lost), client.acquire(name):
+                held.release()
+                for _ in range(400):
+                    time.sleep(0.05)
+                worked.append(name)
+
+        held = threading.Semaphore(0)
+        threads = [threading.Thread(target=work, args=[f"l/{i}"]) for i in range(8)]
+        for thread in threads:
+            thread.start()
+        for _ in threads:
+            held.acquire()
+        with self.assertRaises(holdfast.Lost):
+            with client.acquire("job") as lock:
+                client._process.send_signal(signal.SIGSTOP)
+                while True:
+                    lock.check()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(worked, [])
+
+    def test_a_pause_of_the_program_is_no_silence(self):
+        lib = ctypes.PyDLL(None)
+        with self.client(ttl="3s").acquire("job") as lock:
+            for _ in range(2):
+                lib.sleep(4)  # no other thread reads what the command prints meanwhile
+                lock.check()
 
     def test_a_loop_that_waits_in_nothing_is_stopped(self):
         client = self.client()

@@ -25,6 +25,8 @@ from typing import IO, Any, Protocol, Self, TypedDict, Unpack
 
 log = logging.getLogger("holdfast")
 
+_LATE = "the command has not renewed it in time"
+
 
 class Error(Exception):
     """An error of the command, with its message. `kind` is one of the kinds of docs/json.md."""
@@ -146,10 +148,14 @@ class Grant:
 
     def check(self) -> None:
         """Raises Lost if the lock is over."""
-        if not self.lost and not self._over:
-            self._client._look()
-        if self.lost or self._over:
-            raise Lost(self.lost or f"lock {self.name} was released")
+        limit = time.monotonic() + 1
+        while not self.lost and not self._over:
+            if not self._client._late():
+                return
+            if time.monotonic() > limit:
+                raise Lost(f"lock {self.name} is lost: {_LATE}")
+            time.sleep(0.01)  # another thread reads what renews the lock, or ends all locks
+        raise Lost(self.lost or f"lock {self.name} was released")
 
     def _end(self) -> threading.Thread | None:
         """Hears of the loss or the release. Returns the thread to raise Lost in after a loss."""
@@ -428,19 +434,25 @@ class Client:
         wall = calendar.timegm(time.strptime(deadline[:19], "%Y-%m-%dT%H:%M:%S")) + float("0" + deadline[19:-1])
         self._deadline = max(self._deadline, (time.monotonic() + wall - time.time(), wall))
 
-    def _look(self) -> None:
-        """Ends all locks if their deadline has passed: the command was stopped, for example."""
-        with self._mutex:
-            late = time.monotonic() > self._deadline[0] or time.time() > self._deadline[1]
-            if late and not self._ended and any(lock.token for lock in self._locks.values()):
-                self._process.kill()  # so that it does not go on
-                self._end("the command has not renewed it in time", self._grace)
+    def _late(self) -> bool:
+        """Tells whether the deadline has passed: the command was stopped, for example."""
+        return time.monotonic() > self._deadline[0] or time.time() > self._deadline[1]
 
     def _watch(self) -> None:
-        """Looks at the deadline in a thread of its own."""
+        """Ends all locks after their deadline. It does so in a thread of its own, where no exception interrupts it."""
+        pause = min(0.25, self._ttl / 40)
         while not self._ended:
-            time.sleep(min(0.5, self._ttl / 20))
-            self._look()
+            time.sleep(pause)
+            looks = 0  # if this program stood still, the renewals are still to be read
+            while self._locks and self._late() and looks < 5:
+                time.sleep(pause / 5)
+                looks += 1
+            if looks < 5:
+                continue
+            with self._mutex:
+                if self._late() and not self._ended and any(lock.token for lock in self._locks.values()):
+                    self._process.kill()  # so that it does not go on
+                    self._end(_LATE, self._grace)
 
     def _end(self, why: str, grace: float = 0.0) -> None:
         if not self._ended:
