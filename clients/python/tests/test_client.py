@@ -2,6 +2,7 @@
 import contextlib
 import ctypes
 import json
+import logging
 import os
 import signal
 import subprocess
@@ -326,6 +327,27 @@ class ClientTest(unittest.TestCase):
         raised = threading.Event()
         threading.Thread(target=work, args=[raised], daemon=True).start()
         self.assertTrue(raised.wait(30))
+
+    def test_a_handler_of_logging_delays_no_loss(self):
+        """It waits for the loss, or asks for a lock, when the locks are at risk."""
+        line = '{"event":"at_risk","error":"away"}'
+        for act in (lambda lock, lost: lost.wait(60), lambda lock, lost: lock._client.try_acquire("job")):
+            lock, called, lost = self.client(command=self.helper(line + "\n")).acquire("job"), threading.Event(), threading.Event()
+
+            class Handler(logging.Handler):
+                def emit(self, record):
+                    called.set()
+                    act(lock, lost)
+
+            handler = Handler()
+            logging.getLogger("holdfast").addHandler(handler)
+            self.addCleanup(logging.getLogger("holdfast").removeHandler, handler)
+            self.addCleanup(lost.set)
+            threading.Timer(10, lost.set).start()
+            self.raises(lock, None, "has ended")
+            self.assertTrue(called.wait(10))
+            self.assertFalse(lost.is_set())
+            lost.set()
 
     def test_work_that_does_not_stop_ends_the_program(self):
         client = self.client(stop_within=0.1)

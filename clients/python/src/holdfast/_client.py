@@ -280,6 +280,7 @@ class Client:
         self._ended: str | None = None  # why there are no locks any more
         self._failure: dict[str, Any] | None = None  # the last error that the command printed
         self._closing = False
+        self._records: queue.SimpleQueue[tuple[int, str, str] | None] = queue.SimpleQueue()  # to log
         self._deadline = (0.0, 0.0)  # by the monotonic and the wall clock
         _wake_main_thread()
         try:
@@ -294,6 +295,8 @@ class Client:
         clients.add(self)
         self._messages = threading.Thread(target=self._read_messages, args=[self._process.stderr], daemon=True)
         self._messages.start()
+        self._logger = threading.Thread(target=self._log, daemon=True)
+        self._logger.start()
         first: Any = {}
         with contextlib.suppress(ValueError):  # from another program
             first = self._read()
@@ -330,6 +333,7 @@ class Client:
         self._output.close()
         self._process.wait()
         self._messages.join()
+        self._logger.join(1)
 
     def __enter__(self) -> Self:
         return self
@@ -380,13 +384,20 @@ class Client:
                     message = json.loads(text)
                     level = message["level"]
                 except (ValueError, KeyError, TypeError):  # of a crash, for example
-                    log.warning("%s", text.decode(errors="replace").rstrip())
+                    self._records.put((logging.WARNING, "%s", text.decode(errors="replace").rstrip()))
                     continue
                 if level == "error":
                     error = "\n".join([message["message"], *message.get("hints", ())])
                     self._failure = {"event": "failed", "kind": message.get("kind"), "error": error}
                 else:
-                    log.info("%s", message["message"])
+                    self._records.put((logging.INFO, "%s", message["message"]))
+        self._records.put(None)
+
+    def _log(self) -> None:
+        """Logs in a thread of its own. A handler can be blocked, or use this client."""
+        while record := self._records.get():
+            with contextlib.suppress(Exception):  # of a handler
+                log.log(*record)
 
     def _listen(self) -> None:
         """Reads the output of the command in a thread of its own."""
@@ -406,7 +417,7 @@ class Client:
         if event in ("held", "stored", "renewed"):
             self._believe(line["deadline"])
         elif event == "at_risk":
-            log.warning("the locks are at risk: %s", line.get("error", ""))
+            self._records.put((logging.WARNING, "the locks are at risk: %s", line.get("error", "")))
         if not lock:
             return
         if event == "failed" and line["command"] == "release":  # of what had just been lost, or was never asked for
