@@ -361,6 +361,38 @@ class ClientTest(unittest.TestCase):
         with self.assertRaises(holdfast.Lost):
             lock.release()
 
+    def test_no_state_of_stderr_keeps_the_program(self):
+        text = f"""if True:
+            import holdfast, time
+            client = holdfast.Client(store={self.store!r}, stop_within=0.1)
+            lock = client.acquire("job")
+            client._process.kill()
+            for _ in range(40):
+                try:
+                    time.sleep(0.1)
+                except holdfast.Lost:
+                    pass  # and goes on"""
+        for state in ("open", "broken", "full", "closed"):
+            reader, writer = os.pipe()
+            if state == "broken":
+                os.close(reader)
+            if state == "full":
+                os.set_blocking(writer, False)
+                with contextlib.suppress(BlockingIOError):
+                    while os.write(writer, b"x"):
+                        pass
+                os.set_blocking(writer, True)
+            command = [sys.executable, "-c", text]
+            if state == "closed":
+                command = ["sh", "-c", 'exec "$@" 2>&-', "sh", *command]
+            status = subprocess.run(command, stderr=writer).returncode
+            os.close(writer)
+            if state != "broken":
+                said = b"" if state == "full" else os.read(reader, 1000)
+                os.close(reader)
+                self.assertEqual(b"the work goes on" in said, state == "open", said)
+            self.assertEqual(status, 76, state)
+
     def test_locks_live_on_between_renewals(self):
         client = self.client(ttl="3s")
         with client.acquire("job") as lock:

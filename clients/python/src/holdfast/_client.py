@@ -74,9 +74,18 @@ _kinds: dict[str, type[Error]] = {error.kind: error for error in (Error, Invalid
 
 
 def stop() -> None:
-    """Ends this program at once, whatever it is doing."""
-    print("the lock is lost, and the work goes on: stopping", file=sys.stderr, flush=True)
-    os._exit(76)
+    """Ends this program at once, whatever it is doing, also if stderr is closed or full."""
+    try:
+        printing = threading.Thread(target=_print_end, daemon=True)
+        printing.start()
+        printing.join(0.2)
+    finally:
+        os._exit(76)
+
+
+def _print_end() -> None:
+    if sys.stderr:
+        print("the lock is lost, and the work goes on: stopping", file=sys.stderr, flush=True)
 
 
 def find_command() -> str:
