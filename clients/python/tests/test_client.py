@@ -412,6 +412,19 @@ class ClientTest(unittest.TestCase):
             self.assertEqual(os.waitpid(pid, 0)[1], 7 << 8)
             lock.check()
 
+    def test_a_forked_child_leaves_the_blocks(self):
+        with self.client() as client, client.acquire("job") as lock:
+            pid = os.fork()
+            if pid == 0:
+                signal.alarm(10)
+                ended = lock.ended.is_set()
+                with contextlib.suppress(holdfast.Lost), client, lock:
+                    pass
+                os._exit(7 if ended else 0)
+            self.assertEqual(os.waitpid(pid, 0)[1], 7 << 8)
+            self.assertFalse(lock.ended.is_set())
+            lock.check()
+
     def test_end_of_the_program_is_the_end_of_its_locks(self):
         text = f"import holdfast, os; holdfast.Client(store={self.store!r}).acquire('job'); os.kill(os.getpid(), 9)"
         self.assertEqual(subprocess.run([sys.executable, "-c", text]).returncode, -9)

@@ -170,6 +170,9 @@ class Grant:
         """Hears of the loss or the release. Returns the thread to raise Lost in after a loss."""
         raise NotImplementedError
 
+    def _forked(self) -> None:
+        """Ends the guard in a child of fork, where the threads and their locks are those of the parent."""
+
     def _forget_answers(self) -> None:
         """Drops answers that no caller has waited for."""
 
@@ -251,6 +254,10 @@ class Guard(Grant):
         self.ended.set()
         return self._thread
 
+    def _forked(self) -> None:
+        self.ended = threading.Event()
+        self.ended.set()
+
     def _forget_answers(self) -> None:
         while not self._queue.empty():
             self._queue.get()
@@ -289,6 +296,7 @@ class Client:
         self._ended: str | None = None  # why there are no locks any more
         self._failure: dict[str, Any] | None = None  # the last error that the command printed
         self._closing = False
+        self._is_copy = False  # in a child of fork
         self._records: queue.SimpleQueue[tuple[int, str, str] | None] = queue.SimpleQueue()  # to log
         self._deadline = (0.0, 0.0)  # by the monotonic and the wall clock
         _wake_main_thread()
@@ -334,7 +342,9 @@ class Client:
             return None
 
     def close(self) -> None:
-        """Releases all locks, and ends the command."""
+        """Releases all locks, and ends the command. In a child of fork, it does nothing."""
+        if self._is_copy:
+            return
         self._closing = True
         with contextlib.suppress(OSError):  # it has ended
             self._input.close()
@@ -503,9 +513,11 @@ class Client:
     def _forked(self) -> None:
         """A child of fork holds nothing, and does not keep the command's input open."""
         self._input.close()
-        self._ended = "the locks are those of the parent process"
+        self._is_copy, self._ended = True, "the locks are those of the parent process"
+        self._mutex, self._writing = threading.Lock(), threading.Lock()  # another thread of the parent can have them
         for lock in self._locks.values():
             lock.lost = self._ended
+            lock._forked()
 
 
 clients: weakref.WeakSet[Client] = weakref.WeakSet()
