@@ -11,6 +11,7 @@ import tempfile
 import threading
 import time
 import unittest
+import unittest.mock
 
 import holdfast
 
@@ -203,6 +204,23 @@ class ClientTest(unittest.TestCase):
         lock.release()
         with other.acquire("job", wait=20):
             pass
+
+    def test_interrupted_start_leaves_no_command(self):
+        path = os.path.join(os.environ["HOME"], "slow")
+        with open(path, "w") as f:
+            f.write('#!/bin/sh\nsleep 0.5\ncat >&2\nexec sleep 600\n')
+        os.chmod(path, 0o755)
+        previous = signal.signal(signal.SIGALRM, lambda *_: (_ for _ in ()).throw(InterruptedError()))
+        self.addCleanup(signal.signal, signal.SIGALRM, previous)
+        signal.setitimer(signal.ITIMER_REAL, 0.1)
+        processes = []
+        popen = subprocess.Popen
+        with unittest.mock.patch("subprocess.Popen", lambda *a, **k: processes.append(popen(*a, **k)) or processes[0]):
+            with self.assertRaises(InterruptedError):
+                self.client(command=path)
+        self.addCleanup(processes[0].kill)
+        self.assertEqual(processes[0].wait(10), -signal.SIGKILL)
+        self.assertTrue(processes[0].stdin.closed)
 
     def raises(self, lock, cause, why):
         """Waits in the main thread for cause to make it lose the lock. None: the lock is lost without it.

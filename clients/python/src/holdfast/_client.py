@@ -307,6 +307,16 @@ class Client:
                                              stderr=subprocess.PIPE, start_new_session=True)
         except (FileNotFoundError, PermissionError) as error:
             raise CommandNotFound(f"the command {program} does not start: {error.strerror}") from error
+        try:
+            self._start(program)
+        except BaseException:  # KeyboardInterrupt, for example
+            self._process.kill()
+            if self._process.stdin:
+                self._process.stdin.close()
+            raise
+
+    def _start(self, program: str) -> None:
+        """Starts the threads, and waits until the command is ready."""
         assert self._process.stdin and self._process.stdout and self._process.stderr
         self._input, self._output = self._process.stdin, io.BufferedReader(self._process.stdout)  # type: ignore[type-var]
         clients.add(self)
