@@ -332,6 +332,26 @@ class ClientTest(unittest.TestCase):
                 lib.sleep(4)  # no other thread reads what the command prints meanwhile
                 lock.check()
 
+    def test_a_loss_is_raised_once(self):
+        raise_in = holdfast._client._raise_in
+
+        def raise_late(thread, error):
+            if error:
+                time.sleep(0.1)
+            raise_in(thread, error)
+
+        def check(lock):
+            while True:
+                lock.check()
+
+        for wait in (lambda lock: lock.ended.wait(30), check):
+            client = self.client()
+            with unittest.mock.patch("holdfast._client._raise_in", raise_late):
+                with self.assertRaises(holdfast.Lost), client.acquire("job") as lock:
+                    client._process.kill()
+                    wait(lock)
+                time.sleep(0.3)  # Lost is not raised here again
+
     def test_a_loop_that_waits_in_nothing_is_stopped(self):
         client = self.client()
 

@@ -154,6 +154,7 @@ class Grant:
         self._client, self._id, self._answers = client, id, answers
         self._leaving = False  # its release was asked for
         self._over = False  # released, or left after its loss
+        self._thread: threading.Thread | None = None  # to raise Lost in after a loss
 
     def check(self) -> None:
         """Raises Lost if the lock is over."""
@@ -166,8 +167,8 @@ class Grant:
             time.sleep(0.01)  # another thread reads what renews the lock, or ends all locks
         raise Lost(self.lost or f"lock {self.name} was released")
 
-    def _end(self) -> threading.Thread | None:
-        """Hears of the loss or the release. Returns the thread to raise Lost in after a loss."""
+    def _end(self) -> None:
+        """Hears of the loss or the release."""
         raise NotImplementedError
 
     def _forked(self) -> None:
@@ -237,9 +238,10 @@ class Guard(Grant):
             self._released(self._ask(self._release()))
         finally:
             self._over = True
+            with self._client._mutex:  # after this, no loss is told of any more
+                if self.lost:
+                    _raise_in(self._thread, None)  # it need not be told again
             self.ended.set()
-            if self.lost:
-                _raise_in(self._thread, None)  # it need not be told again
 
     def __enter__(self) -> Self:
         return self
@@ -250,9 +252,8 @@ class Guard(Grant):
         except Lost as lost:
             raise lost from (None if kind is Lost else error)
 
-    def _end(self) -> threading.Thread | None:
+    def _end(self) -> None:
         self.ended.set()
-        return self._thread
 
     def _forked(self) -> None:
         self.ended = threading.Event()
@@ -506,15 +507,14 @@ class Client:
         locks = [lock for lock in locks if not lock._over]
         for lock in locks:
             lock.lost = f"lock {lock.name} is lost: {why}"
-        threads = {lock._end() for lock in locks}
-        if self._closing or not locks:
-            return
-        for thread in threads:
-            if thread:
-                _raise_in(thread, Lost)
-        timer = threading.Timer(max(grace, self._stop_within), self._stuck, [locks])
-        timer.daemon = True
-        timer.start()
+        for thread in set() if self._closing else {lock._thread for lock in locks}:
+            _raise_in(thread, Lost)
+        for lock in locks:
+            lock._end()  # not before: a thread that this wakes can leave its block at once
+        if locks and not self._closing:
+            timer = threading.Timer(max(grace, self._stop_within), self._stuck, [locks])
+            timer.daemon = True
+            timer.start()
 
     def _stuck(self, locks: list[Grant]) -> None:
         if not all(lock._over for lock in locks):
@@ -579,13 +579,13 @@ def _wake_main_thread() -> None:
             signal.signal(signal.SIGURG, lambda *_: None)
 
 
-def _raise_in(thread: threading.Thread, error: type[Error] | None) -> None:
+def _raise_in(thread: threading.Thread | None, error: type[Error] | None) -> None:
     """Raises an exception in another thread, or takes one back that it has not met yet.
 
     If that thread starts a thread at this moment, CPython 3.11 can raise the exception in the new thread.
     Then the work does not stop, and on_stuck ends the program.
     """
-    if not thread.is_alive():
+    if not thread or not thread.is_alive():
         return
     ident = ctypes.c_ulong(thread.ident or 0)
     ctypes.pythonapi.PyThreadState_SetAsyncExc(ident, ctypes.py_object(error) if error else None)
