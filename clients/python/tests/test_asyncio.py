@@ -84,6 +84,11 @@ class AsyncTest(unittest.IsolatedAsyncioTestCase):
         with self.assertRaises(holdfast.ClientEnded):
             await client.acquire("job")
 
+    async def test_close_twice(self):
+        async with self.client() as client, client.acquire("job"):
+            await asyncio.gather(client.close(), client.close())
+            await client.close()
+
     async def test_the_loss_of_a_lock_cancels_the_task(self):
         async with self.client() as client, client.acquire("other") as other:
             await self.loses(client.acquire("job"), self.take_away, "broken")

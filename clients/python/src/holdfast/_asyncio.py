@@ -153,6 +153,7 @@ class AsyncClient:
         self._options = options
         # One thread, so that lines leave in order, and a full pipe stops no task.
         self._writer = concurrent.futures.ThreadPoolExecutor(1, "holdfast")
+        self._closing: concurrent.futures.Future[None] | None = None
 
     async def open(self) -> None:
         """Starts the command. `async with` does so, too."""
@@ -165,8 +166,10 @@ class AsyncClient:
 
     async def close(self) -> None:
         """Releases all locks, and ends the command."""
+        if not self._closing:
+            self._closing = self._writer.submit(self._client.close)
         try:
-            await asyncio.shield(asyncio.wrap_future(self._writer.submit(self._client.close)))
+            await asyncio.shield(asyncio.wrap_future(self._closing))
         finally:
             self._writer.shutdown(wait=False)
 
