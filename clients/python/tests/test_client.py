@@ -325,6 +325,21 @@ class ClientTest(unittest.TestCase):
             thread.join()
         self.assertEqual(worked, [])
 
+    def test_a_command_that_is_stopped_keeps_no_caller(self):
+        for call in (lambda client: client.acquire("job", wait=0.5), lambda client: client.try_acquire("job"), None):
+            client = self.client(ttl="3s")
+            client._patience = 0.5
+            client._process.send_signal(signal.SIGSTOP)
+            timer = threading.Timer(10, client._process.kill)
+            timer.start()
+            if call:
+                with unittest.mock.patch("holdfast._client._STORE_TIMEOUT", 0):
+                    with self.assertRaisesRegex(holdfast.ClientEnded, "not answered in time"):
+                        call(client)
+            client.close()
+            self.assertTrue(timer.is_alive())
+            timer.cancel()
+
     def test_a_pause_of_the_program_is_no_silence(self):
         lib = ctypes.PyDLL(None)
         with self.client(ttl="3s").acquire("job") as lock:
@@ -370,7 +385,8 @@ class ClientTest(unittest.TestCase):
         """It waits for the loss, or asks for a lock, when the locks are at risk."""
         line = '{"event":"at_risk","error":"away"}'
         for act in (lambda lock, lost: lost.wait(60), lambda lock, lost: lock._client.try_acquire("job")):
-            lock, called, lost = self.client(command=self.helper(line + "\n")).acquire("job"), threading.Event(), threading.Event()
+            lock = self.client(command=self.helper(line + "\n")).acquire("job")
+            called, lost = threading.Event(), threading.Event()
 
             class Handler(logging.Handler):
                 def emit(self, record):

@@ -10,6 +10,7 @@ import io
 import itertools
 import json
 import logging
+import math
 import os
 import pathlib
 import queue
@@ -26,6 +27,7 @@ from typing import IO, Any, Protocol, Self, TypedDict, Unpack
 log = logging.getLogger("holdfast")
 
 _LATE = "the command has not renewed it in time"
+_STORE_TIMEOUT = 30.0  # of the command, in seconds: then it reports that the store does not answer
 
 
 class Error(Exception):
@@ -154,6 +156,7 @@ class Grant:
         self._client, self._id, self._answers = client, id, answers
         self._leaving = False  # its release was asked for
         self._over = False  # released, or left after its loss
+        self._limit = math.inf  # for the answer to acquire or try, if the command renews no lock
         self._thread: threading.Thread | None = None  # to raise Lost in after a loss
 
     def check(self) -> None:
@@ -337,6 +340,7 @@ class Client:
             self._messages.join()
             raise _error(self._failure or {"event": "failed", "error": f"{program} hold does not start: exit status {status}"})
         self._ttl, self._grace = first["ttl_ms"] / 1000, first.get("grace_ms", 0) / 1000
+        self._patience = self._ttl + 5  # with the end of the command
         self._listener = threading.Thread(target=self._listen, daemon=True)
         self._listener.start()
         threading.Thread(target=self._watch, daemon=True).start()
@@ -359,6 +363,9 @@ class Client:
         self._closing = True
         with contextlib.suppress(OSError):  # it has ended
             self._input.close()
+        self._listener.join(self._patience)
+        if self._listener.is_alive():  # the command is stopped, for example
+            self._process.kill()
         self._listener.join()
         self._output.close()
         self._process.wait()
@@ -389,6 +396,8 @@ class Client:
         with self._mutex:
             if self._ended:
                 raise ClientEnded(self._ended)
+            if line["command"] == "try" or "wait_ms" in line:
+                lock._limit = time.monotonic() + line.get("wait_ms", 0) / 1000 + _STORE_TIMEOUT + self._patience
             self._locks[lock._id] = lock
 
     def _send(self, line: dict[str, Any]) -> None:
@@ -491,9 +500,17 @@ class Client:
             if looks < 5:
                 continue
             with self._mutex:
-                if self._late() and not self._ended and any(lock.token for lock in self._locks.values()):
-                    self._process.kill()  # so that it does not go on
-                    self._end(_LATE, self._grace)
+                locks = self._locks.values()
+                if not self._late():
+                    continue
+                if any(lock.token for lock in locks):
+                    why = _LATE
+                elif any(lock._limit < time.monotonic() for lock in locks):
+                    why = "the command has not answered in time"
+                else:
+                    continue
+                self._process.kill()  # so that it does not go on
+                self._end(why, self._grace)
 
     def _end(self, why: str, grace: float = 0.0) -> None:
         if not self._ended:
