@@ -317,6 +317,7 @@ class Client:
             self._process.kill()
             if self._process.stdin:
                 self._process.stdin.close()
+            self._records.put(None)
             raise
 
     def _start(self, program: str) -> None:
@@ -430,7 +431,6 @@ class Client:
                     self._failure = {"event": "failed", "kind": message.get("kind"), "error": error}
                 else:
                     self._records.put((logging.INFO, "%s", message["message"]))
-        self._records.put(None)
 
     def _log(self) -> None:
         """Logs in a thread of its own. A handler can be blocked, or use this client."""
@@ -450,6 +450,8 @@ class Client:
         finally:  # what cannot be read ends it, too
             with self._mutex:
                 self._end("the client was closed" if self._closing else why)
+            self._messages.join()
+            self._records.put(None)  # nothing more is to be logged
 
     def _hear(self, line: dict[str, Any]) -> None:
         event, lock = line["event"], self._locks.get(line.get("id", ""))
