@@ -2,7 +2,7 @@
 # Runs a command under a lock, and says how it ended.
 set -euo pipefail
 read -d '' -ra options <<<"$OPTIONS" || : # of all lines
-if [[ $LOCK == -* ]]; then echo "::error::the name of the lock begins with a hyphen: $LOCK" && exit 64; fi
+if [[ $LOCK == -* ]]; then echo "::error::the name of a lock cannot begin with -: $LOCK" && exit 64; fi
 case $IF_BUSY in
   wait) ;;
   skip) options+=(-n) ;;
@@ -14,13 +14,12 @@ if [ -z "${HOLDFAST_STORE:-}" ]; then
   exit 64
 fi
 report=$(mktemp -d "$RUNNER_TEMP/holdfast-XXXXXX")/report.json
-set -m # the command gets signals only from here
-holdfast run ${options[@]+"${options[@]}"} --report "$report" "$LOCK" -- bash -eo pipefail -c "$RUN" &
-run=$!
 # The job is cancelled: holdfast ends the command, and then releases the lock.
-trap 'kill -TERM "$run" 2>/dev/null || :' INT TERM
+trap 'kill -TERM "${!:-none}" 2>/dev/null || exit 143' INT TERM
+set -m # only the trap sends signals to it
+holdfast run ${options[@]+"${options[@]}"} --report "$report" "$LOCK" -- bash -eo pipefail -c "$RUN" &
 status=0
-while wait "$run" && status=0 || status=$?; kill -0 "$run" 2>/dev/null; do :; done
+while wait "$!" && status=0 || status=$?; kill -0 "$!" 2>/dev/null; do :; done
 result=$(sed -n 's/^ *"result": *"\([a-z_]*\)".*/\1/p' "$report" 2>/dev/null || echo failed)
 echo "result=$result" >>"$GITHUB_OUTPUT"
 if [ "$IF_BUSY" = skip ] && [ "$result" = busy ]; then

@@ -265,3 +265,13 @@ under("work that does not stop ends the program", async (t) => {
   assert.throws(() => lock.check(), Lost);
   await assert.rejects(lock.release(), Lost);
 });
+
+under("the command of npm ends as holdfast does", async () => {
+  const bin = process.env.HOME;
+  await writeFile(join(bin, "holdfast"), "#!/bin/sh\nkill -s $1 $$\n", { mode: 0o755 });
+  const env = { ...process.env, PATH: `${bin}:${process.env.PATH}` };
+  const command = new URL("command.mjs", import.meta.url).pathname;
+  for (const [signal, code] of [["PIPE", 141], ["XFSZ", 153]]) { // Node ignores both
+    await assert.rejects(run(process.execPath, [command, signal], { env }), { code });
+  }
+});

@@ -1,6 +1,7 @@
 package packages
 
 import (
+	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -131,6 +132,12 @@ func testAction(t *testing.T, dist string) {
 	if err == nil || err.Error() != "exit status 1" || outputs["result"] != "ran" || strings.Contains(text, "on\n") {
 		t.Errorf("%v, %v\n%s", outputs, err, text)
 	}
+	// A cancelled job: the shell of the step, a child of this process, gets INT.
+	script = fmt.Sprintf("p=$$\nwhile q=$(ps -o ppid= -p $p | tr -d ' '); [ $q != %d ]; do p=$q; done\nkill -INT $p; sleep 5; echo on", os.Getpid())
+	outputs, text, err = run(nil, map[string]string{"store": store, "run": script})
+	if err == nil || err.Error() != "exit status 143" || strings.Contains(text, "on\n") {
+		t.Errorf("%v, %v\n%s", outputs, err, text)
+	}
 	// Another job has the lock.
 	busy := "GITHUB_OUTPUT=/dev/null OPTIONS= IF_BUSY=%s bash " + filepath.Join(dir, "run.sh")
 	for ifBusy, want := range map[string]string{"skip": "another job has the lock", "wait": "status 75"} {
@@ -145,8 +152,10 @@ func testAction(t *testing.T, dist string) {
 			t.Errorf("%s: %v, %v\n%s", ifBusy, outputs, err, text)
 		}
 	}
-	// Bad input: no store, another word, a release that does not exist, and an archive that was altered.
+	// Bad input: an option of a second line, a name like an option, no store, another word, a release that does not exist, and an archive that was altered.
 	for name, with := range map[string]map[string]string{
+		"unknown flag: --bad":            {"run": "echo ran", "store": store, "options": "--ttl 1m\n--bad"},
+		"cannot begin with -":            {"run": "echo ran", "store": store, "lock": "--quiet"},
 		"a store that all runners share": {"run": "echo ran"},
 		"wait or skip":                   {"run": "echo ran", "store": store, "if-busy": "fail"},
 		"curl":                           {"run": "echo ran", "store": store, "version": "9.9.9"},
