@@ -63,20 +63,19 @@ work() {
   set -m
   "$@" &
   set +m
-  group=$!
-  wait "$group"
+  wait "$!"
 }
 
 # end ends the step with all that it has started. The helper releases the lock only after this script.
 end() {
-  kill -- "-$group" || return 0
+  kill -- "-$!" || return 0
   for _ in {1..10}; do
-    kill -0 -- "-$group" || return 0
+    kill -0 -- "-$!" || return 0
     sleep 0.1
   done
-  kill -9 -- "-$group" || :
+  kill -9 -- "-$!" || :
 } 2>/dev/null
-trap '[ -z "${group:-}" ] || end' EXIT
+trap end EXIT
 
 for ((step = 0; step < ${STEPS:-3}; step++)); do
   echo "step $step under token $token"
