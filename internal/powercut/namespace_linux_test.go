@@ -5,7 +5,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"syscall"
 	"testing"
 
 	"github.com/holdfast-go/holdfast/internal/powercut"
@@ -22,7 +21,9 @@ func TestCutWithAnotherNamespace(t *testing.T) {
 			if err := os.WriteFile(name, []byte("safe"), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			syscall.Sync()
+			if out, err := exec.Command("sync", "--file-system", name).CombinedOutput(); err != nil {
+				t.Fatalf("%v: %s", err, out)
+			}
 			other := exec.Command("unshare", "--mount", "--propagation", "private", "sh", "-c", "echo up; exec sleep 1")
 			up, err := other.StdoutPipe()
 			if err == nil {
