@@ -116,13 +116,16 @@ func (e *entry) logged(id string, old bool) versionlog.Entry {
 	return versionlog.Entry{ID: id, Nonce: e.nonce, Number: e.number, Prev: e.prev, Write: e.write, Old: old, Snapshot: e.snapshot}
 }
 
-var errForeign = errors.New("it is not an entry of a register")
+var (
+	errForeign = errors.New("it is not an entry of a register")
+	errNewer   = errors.New("a newer holdfast has written it")
+)
 
 // decode reads a body. The entry may share the memory of the body.
 func decode(body []byte) (*entry, error) {
 	var lines []fold.Entry
 	whole := fold.Scan(body, func(l fold.Entry) { lines = append(lines, l) })
-	if len(lines) == 0 || lines[0].Kind != kindHeader || whole != len(body) || len(lines) != textLines(body) {
+	if len(lines) == 0 || lines[0].Kind != kindHeader {
 		return nil, errForeign
 	}
 	var h header
@@ -130,7 +133,10 @@ func decode(body []byte) (*entry, error) {
 		return nil, errForeign
 	}
 	if h.Holdfast > FormatVersion {
-		return nil, fmt.Errorf("its format is %d, but this program reads only format %d; use a newer holdfast", h.Holdfast, FormatVersion)
+		return nil, fmt.Errorf("%w: its format is %d, but this program reads only format %d; use a newer holdfast", errNewer, h.Holdfast, FormatVersion)
+	}
+	if whole != len(body) || len(lines) != textLines(body) {
+		return nil, errForeign
 	}
 	e := &entry{
 		nonce: lines[0].Nonce, number: lines[0].Number, key: h.Key,

@@ -11,9 +11,9 @@ import (
 // Repair removes all versions of a key that cannot be read. Then the key is absent. Before it
 // removes anything, Repair passes each version to the function keep, which makes a copy. Then
 // Repair calls the function with an empty version. When that call returns, the copies must be
-// durable. If the function returns an error, Repair removes nothing. If the key can be read, the
-// error matches [store.ErrInvalid]. Repair does not remove a version that another client writes
-// during the call. The version numbers of the key begin again at the start, so the caller must
+// durable. If the function returns an error, Repair removes nothing. If the key can be read, or a
+// newer program has written one of its versions, Repair removes nothing and the error matches
+// [store.ErrInvalid]. Repair does not remove a version that another client writes during the call. The version numbers of the key begin again at the start, so the caller must
 // repair all data that depends on them.
 func (s *Store) Repair(ctx context.Context, key string, keep func(version string, body []byte) error) error {
 	return s.opError("repair", key, s.repair(ctx, key, keep))
@@ -39,10 +39,14 @@ func (s *Store) repair(ctx context.Context, key string, keep func(version string
 	}
 	for _, v := range l.versions {
 		body, err := s.fetch(ctx, r.object, v)
-		if errors.Is(err, errVersionMissing) {
+		_, damage := decode(body)
+		switch {
+		case errors.Is(err, errVersionMissing):
 			continue
-		}
-		if err == nil {
+		case err != nil:
+		case errors.Is(damage, errNewer):
+			err = store.MarkNotApplied(fmt.Errorf("%w: version %s of %s: %w", store.ErrInvalid, v.id, r.object, damage))
+		default:
 			err = keep(v.id, body)
 		}
 		if err != nil {

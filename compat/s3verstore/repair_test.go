@@ -1,12 +1,14 @@
 package s3verstore_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"testing"
 	"testing/synctest"
 
 	"github.com/holdfast-go/holdfast/aws/awstest"
+	"github.com/holdfast-go/holdfast/internal/fold"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -75,4 +77,40 @@ func TestRepair(t *testing.T) {
 			t.Errorf("afterwards: %q (%v)", got, err)
 		}
 	})
+}
+
+// newer is an entry that a program with a newer format has written.
+func newer(key string) string {
+	header := fmt.Appendf(nil, `{"holdfast":2,"key":%q,"life_ms":5000}`, key)
+	return string(fold.AppendLine(nil, fold.Entry{Kind: 'H', Number: 1, Nonce: "N2", Value: header})) + "what no older program reads\n"
+}
+
+// Repair keeps all versions of a register that it must not remove.
+func TestRepairRefuses(t *testing.T) {
+	for name, c := range map[string]struct {
+		versions []string
+		want     error
+	}{
+		"a newer program's":                {[]string{newer("lock/k")}, store.ErrInvalid},
+		"a newer program's, below garbage": {[]string{newer("lock/k"), "garbage"}, store.ErrInvalid},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := newBucket()
+				s := open(t, b, nil)
+				for _, body := range c.versions {
+					put(b, "lock/k!!", body, nil)
+				}
+				if _, _, err := s.Get(t.Context(), "lock/k"); !errors.Is(err, store.ErrCorrupt) {
+					t.Fatalf("control: %v", err)
+				}
+				_, err := leasesOn(t, s, nil).BreakUnreadable(t.Context(), "k", func(ctx context.Context, key string, value []byte) error {
+					return s.Repair(ctx, key, func(string, []byte) error { return nil })
+				})
+				if left := len(live(b, "lock/k!!")); !errors.Is(err, c.want) || left != len(c.versions) {
+					t.Errorf("%v, want %v; %d of %d versions are left", err, c.want, left, len(c.versions))
+				}
+			})
+		})
+	}
 }
