@@ -2,6 +2,7 @@ package s3verstore
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/md5"
 	"encoding/hex"
@@ -85,9 +86,9 @@ func (l *listing) tooMany(object string) error {
 }
 
 func (l *listing) add(v s3bucket.ObjectVersion) {
-	w := version{v.ID, v.ETag, v.Modified}
+	w := version{cmp.Or(v.ID, s3bucket.NullVersion), v.ETag, v.Modified}
 	l.size += versionCost + len(w.id) + len(w.etag)
-	if w.id == s3bucket.NullVersion || w.id == "" {
+	if w.id == s3bucket.NullVersion {
 		l.null = &w
 		return
 	}

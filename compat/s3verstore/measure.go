@@ -236,7 +236,7 @@ func (s *Store) erase(ctx context.Context, object string) error {
 		}
 		ids := l.ids()
 		if l.null != nil {
-			ids = append(ids, s3bucket.NullVersion)
+			ids = append(ids, l.null.id)
 		}
 		if len(ids) == 0 {
 			return nil

@@ -1,11 +1,18 @@
 package s3verstore_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"strings"
 	"testing"
 	"testing/synctest"
+
+	"github.com/aws/aws-sdk-go-v2/service/s3"
 
 	"github.com/holdfast-go/holdfast/aws/awstest"
 	"github.com/holdfast-go/holdfast/internal/fold"
@@ -93,6 +100,7 @@ func TestRepairRefuses(t *testing.T) {
 	}{
 		"a newer program's":                {[]string{newer("lock/k")}, store.ErrInvalid},
 		"a newer program's, below garbage": {[]string{newer("lock/k"), "garbage"}, store.ErrInvalid},
+		"too large for a copy":             {[]string{"garbage", strings.Repeat("another program's data ", 10_000)}, errors.ErrUnsupported},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -113,4 +121,56 @@ func TestRepairRefuses(t *testing.T) {
 			})
 		})
 	}
+}
+
+// withoutNull is a server that lists the version "null" without an id.
+type withoutNull struct{ *awstest.S3 }
+
+func (w withoutNull) RoundTrip(r *http.Request) (*http.Response, error) {
+	res, err := w.S3.RoundTrip(r)
+	if err != nil || !r.URL.Query().Has("versions") {
+		return res, err
+	}
+	body, err := io.ReadAll(res.Body)
+	body = bytes.ReplaceAll(body, []byte("<VersionId>null</VersionId>"), nil)
+	res.Body, res.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+	res.Header.Del("Content-Length")
+	return res, err
+}
+
+// A version without an id is the version "null", not the newest version.
+func TestRepairWithoutVersionID(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBucket()
+		b.SetVersioning("")
+		put(b, "k!!", "old", nil)
+		b.SetVersioning("Enabled")
+		id := put(b, "k!!", "new", nil)
+		s := openBelow(t, b, "", nil, func(o *s3.Options) { o.HTTPClient = &http.Client{Transport: withoutNull{b}} })
+		kept := map[string]string{}
+		err := s.Repair(t.Context(), "k", func(id string, body []byte) error { kept[id] = string(body); return nil })
+		want := map[string]string{"null": "old", id: "new", "": ""}
+		if left := live(b, "k!!"); err != nil || !maps.Equal(kept, want) || len(left) > 0 {
+			t.Errorf("kept %q, want %q; %d versions are left (%v)", kept, want, len(left), err)
+		}
+	})
+}
+
+// A version that Repair could not copy stays.
+func TestRepairLeavesWhatItCannotRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBucket()
+		id := put(b, "k!!", "garbage", nil)
+		put(b, "k!!", "garbage", nil)
+		b.Plan(func(q awstest.Request) awstest.Fault {
+			if q.Op == "GetObject" && q.URL.Query().Get("versionId") == id {
+				return awstest.Fault{Status: 404, Code: "NoSuchVersion"}
+			}
+			return awstest.Fault{}
+		})
+		err := open(t, b, nil).Repair(t.Context(), "k", func(string, []byte) error { return nil })
+		if left := live(b, "k!!"); err != nil || len(left) != 1 || left[0].ID != id {
+			t.Errorf("%d versions are left (%v)", len(left), err)
+		}
+	})
 }
