@@ -20,7 +20,10 @@ const (
 	parallel = 8
 )
 
-var errTorn = errors.New("versions that are still needed are missing from the listing")
+var (
+	errTorn = errors.New("versions that are still needed are missing from the listing")
+	errSlow = fmt.Errorf("%w: the listing of versions took too long", store.ErrUnavailable)
+)
 
 // purpose is the reason for a listing.
 type purpose int
@@ -40,14 +43,21 @@ func (s *Store) readVersions(ctx context.Context, r *register, why purpose) (*vi
 // readVersionsFrom is readVersions, but uses the listing l for the first try if l is not
 // nil.
 func (s *Store) readVersionsFrom(ctx context.Context, r *register, why purpose, l *listing) (*view, error) {
+	var slow error
 	for try := 1; ; try++ {
 		v, err := s.readVersionsOnce(ctx, r, why, try, l)
 		l = nil
-		torn := errors.Is(err, errVersionMissing) || errors.Is(err, errTorn)
+		if errors.Is(err, errSlow) {
+			slow = err
+		}
+		torn := errors.Is(err, errVersionMissing) || errors.Is(err, errTorn) || errors.Is(err, errSlow)
 		if torn && try < listingTries && awscall.Pause(ctx, firstPause, try) {
 			continue
 		}
-		if torn && ctx.Err() == nil {
+		switch {
+		case torn && slow != nil:
+			err = slow // perhaps nothing is missing
+		case torn && ctx.Err() == nil:
 			err = fmt.Errorf("%w: %s: versions that Holdfast needs are missing; find out whether a lifecycle rule or a person removed them (%w)", store.ErrCorrupt, r.object, err)
 		}
 		return v, err
@@ -65,7 +75,7 @@ func (s *Store) readVersionsOnce(ctx context.Context, r *register, why purpose, 
 	g := &listingReader{s: s, r: r, l: l, seenBefore: known, seen: time.Now()}
 	if took := l.watch.Elapsed(); l.pages > 1 && took > s.o.PutLifetime {
 		// Another client may have removed versions of the later pages during the listing.
-		return nil, fmt.Errorf("%w: the listing took %v", errTorn, took)
+		return nil, fmt.Errorf("%w: %v for %d pages of %s, but at most %v is allowed (put_lifetime)", errSlow, took.Round(time.Millisecond), l.pages, r.object, s.o.PutLifetime)
 	}
 	if l.null != nil {
 		if err := s.nullSeen(ctx, r.object, *l.null); err != nil {

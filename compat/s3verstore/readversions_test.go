@@ -47,6 +47,65 @@ func TestRemoved(t *testing.T) {
 	}
 }
 
+// TestSlowListing: a register whose listing has several pages is not damaged if a slow or busy server needs more
+// than put_lifetime for them. Repair removes nothing.
+func TestSlowListing(t *testing.T) {
+	for name, c := range map[string]struct {
+		fault func(n int) awstest.Fault // of the nth request for a page
+		torn  bool
+	}{
+		"slow": {func(int) awstest.Fault { return awstest.Fault{Before: 2600 * time.Millisecond} }, false},
+		"throttled": {func(n int) awstest.Fault {
+			if n%4 == 0 {
+				return awstest.Fault{}
+			}
+			return awstest.Fault{Before: 2 * time.Second, Status: 503, Code: "SlowDown"}
+		}, false},
+		"slow at first": {func(n int) awstest.Fault {
+			if n > 1 {
+				return awstest.Fault{}
+			}
+			return awstest.Fault{Before: 6 * time.Second}
+		}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := newBucket()
+				b.PageSize = 1
+				s := open(t, b, nil)
+				mustPut(t, s, "k", mustPut(t, s, "k", "", "1"), "2")
+				versions := live(b, "k!!")
+				for _, v := range versions {
+					if c.torn && (v.ID == versions[0].ID || v.ID == versions[2].ID) {
+						b.Remove("bucket", "k!!", v.ID) // the two writes; their confirmations are left
+					}
+				}
+				left := len(live(b, "k!!"))
+				plan := func() {
+					n := 0
+					b.Plan(func(q awstest.Request) awstest.Fault {
+						if q.Op != "ListObjectVersions" {
+							return awstest.Fault{}
+						}
+						n++
+						return c.fault(n)
+					})
+				}
+				plan()
+				s = open(t, b, nil)
+				if _, _, err := s.Get(t.Context(), "k"); !errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrCorrupt) {
+					t.Errorf("get: %v, want %v", err, store.ErrUnavailable)
+				}
+				plan()
+				err := s.Repair(t.Context(), "k", func(string, []byte) error { return nil })
+				if n := len(live(b, "k!!")); !errors.Is(err, store.ErrUnavailable) || n != left {
+					t.Errorf("repair: %v, want %v; %d of %d versions are left", err, store.ErrUnavailable, n, left)
+				}
+			})
+		})
+	}
+}
+
 // TestShownNothing: a server that shows none of the versions for a moment, as one
 // does while it removes some, makes no client think that there is nothing.
 func TestShownNothing(t *testing.T) {
