@@ -51,8 +51,8 @@ func decode(b []byte) (state, error) {
 	return sortUnique(doc.checkpoints), nil
 }
 
-// readDamaged returns the entries that can be read in a damaged state file, for people:
-// those before the fault whose keys are valid.
+// readDamaged returns the entries that can be read in a damaged state file: those before the
+// fault whose keys are valid.
 func readDamaged(b []byte) state {
 	doc, _ := (&parser{b: b}).document()
 	valid := doc.checkpoints[:0]

@@ -43,7 +43,7 @@ func TestMutants(t *testing.T) {
 		{"the mode is not kept", "sys_unix.go", "	mode := old.Mode().Perm()\n", "	mode := fs.FileMode(0o600)\n", "TestLinkModeAndOwnerAreKept"},
 		{"a link is replaced", "path.go", "if info.Mode()&fs.ModeSymlink == 0 {", "if info.Mode()&fs.ModeSymlink == 0 || true {", "TestLinkModeAndOwnerAreKept"},
 		{"no good copy is kept", "write.go", "	if h.keepAs(good) == nil {", "	if true {", "TestGoodCopyIsTheStateBefore"},
-		{"a restore begins no epoch", "restore.go", "			g.epoch++\n", "", "TestRestore"},
+		{"a restore begins no epoch", "restore.go", "		g.epoch++\n", "", "TestRestore"},
 		{"keys are not sorted", "decode.go", "	slices.SortStableFunc(all, order)\n", "	slices.SortStableFunc(all[:0], order)\n", "TestGolden"},
 		{"files are not closed", "view.go", "	if v.stateSnapshot != nil && (other == nil", "	if false && (other == nil", "TestDescriptors"},
 		{"network file systems are allowed", "path.go", "if !local && !network {", "if !local && !network && kind == \"\" {", "TestNetworkFileSystemsAreRefused"},

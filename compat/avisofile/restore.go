@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"maps"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/safefile"
@@ -64,9 +66,10 @@ type MovedBackKey struct {
 //
 // The copy contains the state before the last change by this package. All later writes are lost,
 // including the writes of other programs. The result lists the lost writes that Restore could read
-// in the replaced file. A new epoch begins for every key. So if a worker began before the Restore,
-// its next Advance gets RolledBack. Before you call Restore, stop other programs that write the
-// file, because they do not use epochs.
+// in the replaced file. A new epoch begins for every key that Restore finds in the copy, in the
+// replaced file before the damage, or in the fence file. So if a worker began before the Restore, its
+// next Advance of such a key gets RolledBack. Before you call Restore, stop other programs that write
+// the file, because they do not use epochs.
 //
 // If there is no good copy, the error matches [fs.ErrNotExist]. The context bounds the wait for
 // the lock.
@@ -122,7 +125,7 @@ type restoring struct {
 	result RestoreResult
 	good   state
 	old    *snapshot // the state file to replace; it may be absent
-	lost   state     // the content of old, as far as it can be read
+	lost   state     // the content of old before the damage
 	fence  *snapshot
 	fences fences
 }
@@ -153,7 +156,7 @@ func planRestore(p filePath) (*restoring, error) {
 	r.result.Backup = BackupCopy{Path: goodPath, Written: m.info.ModTime(), Keys: len(r.good)}
 
 	var wrong *LoadError
-	r.old, r.lost, err = readState(p)
+	r.old, _, err = readState(p)
 	r.compare(p)
 	switch {
 	case errors.As(err, &wrong):
@@ -182,7 +185,8 @@ func (r *restoring) compare(p filePath) {
 	}
 	defer m.close()
 	r.result.Changed = m.info.ModTime()
-	for _, e := range readDamaged(content) {
+	r.lost = readDamaged(content)
+	for _, e := range r.lost {
 		to, ok := r.good.find(e.key)
 		if ok {
 			r.result.Compared++
@@ -199,14 +203,16 @@ func (r *restoring) carryOut(h *hold) error {
 	if err := h.sweep(); err != nil {
 		return store.MarkNotApplied(err)
 	}
+	keys := slices.Collect(maps.Keys(r.fences.guards))
+	for _, e := range slices.Concat(r.good, r.lost) {
+		keys = append(keys, e.key)
+	}
 	guards := make(map[digest]guard)
-	for _, s := range []state{r.good, r.lost} {
-		for _, e := range s {
-			g := r.fences.guard(e.key)
-			g.epoch++
-			g.pending = true
-			guards[e.key] = g
-		}
+	for _, key := range keys {
+		g := r.fences.guard(key)
+		g.epoch++
+		g.pending = true
+		guards[key] = g
 	}
 	fences := r.fences.with(guards)
 	if err := r.writeFences(h, fences); err != nil {

@@ -169,3 +169,34 @@ func TestRestoreReportsTheDistance(t *testing.T) {
 		})
 	}
 }
+
+// TestRestoreBeginsEpochs: an Advance that began before a restore gets RolledBack, also for a key that only the
+// damaged file or only the fence file shows.
+func TestRestoreBeginsEpochs(t *testing.T) {
+	path := statePath(t)
+	s := open(t, path, nil)
+	ctx := t.Context()
+	copied, read, fenced := strings.Repeat("0", 64), strings.Repeat("1", 64), strings.Repeat("f", 64)
+	advance(t, s, copied, at(1), checkpoint.Advanced)
+	good, err := os.ReadFile(path)
+	do(t, err)
+	advance(t, s, read, at(2), checkpoint.Advanced)
+	if r, err := s.Advance(ctx, fenced, at(3), &checkpoint.AdvanceOptions{Token: 5}); err != nil || r.Status != checkpoint.Advanced {
+		t.Fatalf("got %+v, %v", r, err)
+	}
+	do(t, s.Close(ctx))
+	whole, err := os.ReadFile(path)
+	do(t, err)
+	do(t, os.WriteFile(path, whole[:strings.Index(string(whole), fenced)], 0o600))
+	do(t, os.WriteFile(path+".good", good, 0o600))
+	if r, err := avisofile.Restore(ctx, path, nil); err != nil || r.Compared != 1 || len(r.MovedBack) != 1 {
+		t.Fatalf("got %+v, %v", r, err)
+	}
+	s = open(t, path, nil)
+	for key, token := range map[string]uint64{copied: 0, read: 0, fenced: 5} {
+		r, err := s.Advance(ctx, key, at(9), &checkpoint.AdvanceOptions{Epoch: 1, Token: token})
+		if r.Status != checkpoint.RolledBack {
+			t.Errorf("%.4s: got %+v, %v, want %v", key, r, err, checkpoint.RolledBack)
+		}
+	}
+}
