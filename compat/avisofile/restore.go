@@ -12,6 +12,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/internal/safefile"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -71,8 +72,9 @@ type MovedBackKey struct {
 // next Advance of such a key gets RolledBack. Before you call Restore, stop other programs that write
 // the file, because they do not use epochs.
 //
-// If there is no good copy, the error matches [fs.ErrNotExist]. The context bounds the wait for
-// the lock.
+// If there is no good copy, the error matches [fs.ErrNotExist]. If the file has a version that this
+// program does not read, the error matches [checkpoint.ErrFormat]: use a newer program. The context
+// bounds the wait for the lock.
 func Restore(ctx context.Context, path string, opts *RestoreOptions) (RestoreResult, error) {
 	r, err := restore(ctx, path, opts)
 	if err != nil {
@@ -159,7 +161,7 @@ func planRestore(p filePath) (*restoring, error) {
 	r.old, _, err = readState(p)
 	r.compare(p)
 	switch {
-	case errors.As(err, &wrong):
+	case errors.As(err, &wrong) && !errors.Is(err, checkpoint.ErrFormat):
 		r.result.ReplacedPath = p.file() + badSuffix
 	case err != nil:
 		return r, err

@@ -150,11 +150,12 @@ func TestRestoreReportsTheDistance(t *testing.T) {
 		damaged  string
 		compared int
 		back     []avisofile.MovedBackKey
+		err      error
 	}{
-		"cut in the last":    {begin + one(3) + "," + one(0) + "," + one(1) + "," + one(2)[:90], 2, []avisofile.MovedBackKey{first, last}},
-		"cut in the first":   {begin + one(0)[:90], 0, nil},
-		"of another version": {strings.Replace(begin, "1", "2", 1) + one(0) + "," + one(1) + "," + one(2) + "}}", 3, []avisofile.MovedBackKey{first}},
-		"empty":              {"", 0, nil},
+		"cut in the last":    {begin + one(3) + "," + one(0) + "," + one(1) + "," + one(2)[:90], 2, []avisofile.MovedBackKey{first, last}, nil},
+		"cut in the first":   {begin + one(0)[:90], 0, nil, nil},
+		"of another version": {strings.Replace(begin, "1", "2", 1) + one(0) + "," + one(1) + "," + one(2) + "}}", 3, []avisofile.MovedBackKey{first}, checkpoint.ErrFormat},
+		"empty":              {"", 0, nil, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			do(t, os.WriteFile(path, []byte(tt.damaged), 0o600))
@@ -162,8 +163,11 @@ func TestRestoreReportsTheDistance(t *testing.T) {
 			do(t, os.Chtimes(path, changed, changed))
 			for _, dry := range []bool{true, false} {
 				r, err := avisofile.Restore(t.Context(), path, &avisofile.RestoreOptions{DryRun: dry})
-				if err != nil || r.Compared != tt.compared || !slices.Equal(r.MovedBack, tt.back) || !r.Changed.Equal(changed) {
+				if !errors.Is(err, tt.err) || r.Compared != tt.compared || !slices.Equal(r.MovedBack, tt.back) || !r.Changed.Equal(changed) {
 					t.Errorf("got %+v, %v, want %d compared, back %+v, changed %v", r, err, tt.compared, tt.back, changed)
+				}
+				if b, err := os.ReadFile(path); tt.err != nil && string(b) != tt.damaged {
+					t.Errorf("the refused restore left %q, %v", b, err)
 				}
 			}
 		})
