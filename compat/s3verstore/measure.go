@@ -5,11 +5,13 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"math"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/holdfast-go/holdfast/aws/s3bucket"
+	"github.com/holdfast-go/holdfast/internal/aws/awscall"
 	"github.com/holdfast-go/holdfast/internal/sysclock"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -229,6 +231,7 @@ func (s *Store) Erase(ctx context.Context, key string) error {
 
 // erase removes all versions of an object, those too that are not listed at once.
 func (s *Store) erase(ctx context.Context, object string) error {
+	least, try := math.MaxInt, 0
 	for {
 		l, err := s.list(ctx, object)
 		if err != nil {
@@ -238,8 +241,16 @@ func (s *Store) erase(ctx context.Context, object string) error {
 		if l.null != nil {
 			ids = append(ids, l.null.id)
 		}
-		if len(ids) == 0 {
+		switch {
+		case len(ids) == 0:
 			return nil
+		case len(ids) < least:
+			least, try = len(ids), 0
+		case try == 2*listingTries:
+			return fmt.Errorf("%w: the server still lists %d versions of %s after their removal", store.ErrUnavailable, len(ids), object)
+		default:
+			try++
+			awscall.Pause(ctx, firstPause, try) // if the context ends, the next request fails
 		}
 		if _, err := s.versions.Remove(ctx, object, ids); err != nil {
 			return err
