@@ -460,7 +460,11 @@ func (s *S3) get(r s3Request, b *s3Bucket) *http.Response {
 		}
 	}
 	if o == nil {
-		return s.fail(r, http.StatusNotFound, "NoSuchKey")
+		resp := s.fail(r, http.StatusNotFound, "NoSuchKey")
+		if newest := b.newest(r.key); newest != nil && newest.marker {
+			resp.Header.Set("X-Amz-Delete-Marker", "true")
+		}
+		return resp
 	}
 	if match := r.Header.Get("If-Match"); match != "" && match != o.etag {
 		return s.fail(r, http.StatusPreconditionFailed, "PreconditionFailed")

@@ -33,6 +33,10 @@ type Versions struct{ b *Bucket }
 // Versions returns a value that sends the requests for single versions.
 func (b *Bucket) Versions() Versions { return Versions{b} }
 
+// ErrDeleteMarker: an object does not exist, because its newest version is a delete marker. The error
+// matches [store.ErrNotFound].
+var ErrDeleteMarker = fmt.Errorf("%w: the newest version is a delete marker", store.ErrNotFound)
+
 // NullVersion is the id of a version that was written while versioning was not enabled.
 const NullVersion = "null"
 
@@ -66,6 +70,9 @@ func (v Versions) call(ctx context.Context, timeout time.Duration, n names, f fu
 	err := v.b.send(ctx, c, timeout, f)
 	if c.Status() == http.StatusNotFound && awscall.Code(err) == "NotFound" {
 		err = store.ErrNotFound // the answer to a HEAD has no body that could tell more
+		if c.Header("X-Amz-Delete-Marker") == "true" {
+			err = ErrDeleteMarker
+		}
 	}
 	switch {
 	case errors.Is(err, store.ErrNotFound) && n == noObject:
@@ -138,7 +145,8 @@ func (v Versions) Get(ctx context.Context, key, id string, limit int64) (body []
 	return body, err
 }
 
-// Metadata returns the metadata of a version. An empty id names the newest version.
+// Metadata returns the metadata of a version. An empty id names the newest version. If this is a
+// delete marker, and the server says so, the error matches [ErrDeleteMarker].
 func (v Versions) Metadata(ctx context.Context, key, id string) (metadata map[string]string, err error) {
 	out, err := repeatRequest(ctx, v, oneObject, v.b.client.HeadObject, &s3.HeadObjectInput{
 		Bucket: &v.b.name, Key: &key, VersionId: strOrNil(id), ExpectedBucketOwner: strOrNil(v.b.o.Owner),

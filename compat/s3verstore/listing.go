@@ -195,13 +195,3 @@ func etagOf(body []byte) string {
 	sum := md5.Sum(body)
 	return hex.EncodeToString(sum[:])
 }
-
-// there asks for the object without naming a version: whether it is there, and no delete
-// marker is in its place.
-func (s *Store) there(ctx context.Context, object string) (bool, error) {
-	_, err := s.versions.Metadata(ctx, object, "")
-	if errors.Is(err, store.ErrNotFound) {
-		return false, nil
-	}
-	return err == nil, err
-}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/holdfast-go/holdfast/aws/s3bucket"
 	"github.com/holdfast-go/holdfast/internal/aws/awscall"
 	"github.com/holdfast-go/holdfast/internal/drivers/versionlog"
 	"github.com/holdfast-go/holdfast/internal/workerpool"
@@ -292,9 +293,12 @@ func (g *listingReader) complete(ctx context.Context, v *view, why purpose, try 
 	if g.l.null != nil || !v.missing && why != forRead {
 		return nil
 	}
-	there, err := g.s.there(ctx, g.r.object)
-	if there {
-		err = errTorn
+	_, err := g.s.versions.Metadata(ctx, g.r.object, "")
+	switch {
+	case err == nil, errors.Is(err, s3bucket.ErrDeleteMarker) && try < listingTries:
+		return errTorn // a delete marker may have versions below it, or none
+	case errors.Is(err, store.ErrNotFound):
+		return nil // nothing was written, or a person removed all versions
 	}
-	return err // nil: nothing was written, or a person removed all versions
+	return err
 }

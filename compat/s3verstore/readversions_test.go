@@ -125,6 +125,19 @@ func TestShownNothing(t *testing.T) {
 		n = 0
 		_, err := open(t, b, nil).Put(t.Context(), "k", "", []byte("2"))
 		outcome(t, "a create over it", err, store.NotApplied, store.ErrConflict)
+		// A delete marker hides the versions only from requests that name none.
+		b.Delete("bucket", "k!!")
+		n = 0
+		if value, now := get(t, open(t, b, nil), "k"); value != "1" || now != v {
+			t.Errorf("a new store reads %q %q below a delete marker", value, now)
+		}
+		for _, w := range live(b, "k!!") {
+			b.Remove("bucket", "k!!", w.ID)
+		}
+		b.ListNothing = nil
+		if _, _, err := open(t, b, nil).Get(t.Context(), "k"); !errors.Is(err, store.ErrNotFound) {
+			t.Errorf("only a delete marker is left: %v, want %v", err, store.ErrNotFound)
+		}
 	})
 }
 
