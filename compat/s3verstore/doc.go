@@ -58,16 +58,21 @@
 //
 // # What it promises
 //
-// This package obeys the contract of package store under three conditions:
+// This package obeys the contract of package store under four conditions:
 //
 //   - Each PUT takes effect within L or never.
 //   - A listing shows every version whose PUT was answered before the listing began.
 //   - The order of versions does not change.
+//   - If the version ids of the server are ULIDs, its clock does not go back. If there are several
+//     servers, their clocks agree.
 //
-// The package uses no clock of the server, and never compares two clocks. Even if a PUT takes effect
-// later than L, leases stay exclusive and their tokens still increase. But a write by PutUnsynced can
-// then be lost. PROOF.md in this directory has the protocol, its assumptions and the proof. The tests of
-// proof/versionmodel check all states of a model of the protocol, for small cases.
+// A ULID begins with the time at which the server made it, and ULIDs give the order of the versions.
+// Apart from that, the package uses no clock of the server. It never compares two clocks.
+//
+// Even if a PUT takes effect later than L, leases stay exclusive and their tokens still increase. But
+// a write by PutUnsynced can then be lost. PROOF.md in this directory has the protocol, its
+// assumptions and the proof. The tests of proof/versionmodel check all states of a model of the
+// protocol, for small cases.
 //
 // # Locks of other programs
 //

@@ -205,7 +205,7 @@ func (s *Store) verdict(r *register, v *view, e *entry, prev store.Version) erro
 	case versionlog.Duplicated:
 		return store.MarkUnknown(errors.New("the server applied a PUT twice, and one of the two versions became visible less than settle_delay ago; so this client cannot know whether the write was applied"))
 	case versionlog.NotListed, versionlog.BeforeSnapshot, versionlog.BelowSnapshot:
-		return store.MarkUnknown(errors.New("other clients wrote too often after the PUT, so this client cannot know whether the write was applied"))
+		return store.MarkUnknown(errors.New("other clients wrote too often after the PUT, or the clock of the server went back, so this client cannot know whether the write was applied"))
 	case versionlog.Disputed:
 		s.o.Logger.Warn("other clients wrote before the state was final; a PUT may have taken effect later than put_lifetime", "object", r.object, "life", s.o.PutLifetime)
 		return store.MarkUnknown(errors.New("during this write, other clients wrote before the state was final"))
