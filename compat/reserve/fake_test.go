@@ -23,8 +23,8 @@ type table struct {
 	rows  map[string]reserve.Row
 	calls []string
 
-	// single makes it a table with one row for each key.
-	single bool
+	// inner has the rows instead, if it is not nil.
+	inner reserve.Table
 
 	// fault is asked before each call, with its number from 1 on.
 	fault func(number int, op string) fault
@@ -37,14 +37,12 @@ type fault struct {
 
 func newTable() *table { return &table{rows: make(map[string]reserve.Row)} }
 
-func (t *table) id(r reserve.Row) string {
-	if t.single {
-		return r.Key
-	}
+func (*table) id(r reserve.Row) string {
 	return r.Key + "\x00" + string(r.Version)
 }
 
-func (t *table) call(op string, row reserve.Row, holds func(current reserve.Row, found bool) bool) (reserve.WriteResult, error) {
+// call writes a row, by inner or if the row that is there holds.
+func (t *table) call(op string, row reserve.Row, holds func(current reserve.Row, found bool) bool, inner func() (reserve.WriteResult, error)) (reserve.WriteResult, error) {
 	t.mu.Lock()
 	t.calls = append(t.calls, op)
 	var f fault
@@ -56,31 +54,38 @@ func (t *table) call(op string, row reserve.Row, holds func(current reserve.Row,
 	if f.fail {
 		return reserve.WriteResult{}, errLost
 	}
-	t.mu.Lock()
-	current, found := t.rows[t.id(row)]
+	var placed reserve.WriteResult
 	var err error
-	if holds(current, found) {
-		row.Tag = fmt.Sprint(row.TTL)
-		t.rows[t.id(row)] = row
+	if t.inner != nil {
+		placed, err = inner()
 	} else {
-		err = &reserve.ConflictError{HasRow: found, Row: current}
+		t.mu.Lock()
+		current, found := t.rows[t.id(row)]
+		if holds(current, found) {
+			row.Tag = fmt.Sprint(row.TTL)
+			t.rows[t.id(row)] = row
+		} else {
+			err = &reserve.ConflictError{HasRow: found, Row: current}
+		}
+		t.mu.Unlock()
+		placed.Tag = fmt.Sprint(row.TTL)
 	}
-	t.mu.Unlock()
 	time.Sleep(f.after)
 	if f.lose {
 		return reserve.WriteResult{}, errLost
 	}
-	return reserve.WriteResult{Tag: fmt.Sprint(row.TTL), Now: time.Now()}, err
+	placed.Now = time.Now()
+	return placed, err
 }
 
-func (t *table) Insert(_ context.Context, row reserve.Row) (reserve.WriteResult, error) {
-	return t.call("insert", row, func(_ reserve.Row, found bool) bool { return !found })
+func (t *table) Insert(ctx context.Context, row reserve.Row) (reserve.WriteResult, error) {
+	return t.call("insert", row, func(_ reserve.Row, found bool) bool { return !found }, func() (reserve.WriteResult, error) { return t.inner.Insert(ctx, row) })
 }
 
-func (t *table) Replace(_ context.Context, seen, row reserve.Row) (reserve.WriteResult, error) {
+func (t *table) Replace(ctx context.Context, seen, row reserve.Row) (reserve.WriteResult, error) {
 	return t.call("replace", row, func(current reserve.Row, found bool) bool {
 		return found && current.Generation == seen.Generation && current.TTL == seen.TTL && current.Nonce == seen.Nonce
-	})
+	}, func() (reserve.WriteResult, error) { return t.inner.Replace(ctx, seen, row) })
 }
 
 // put writes a row as another program would.
@@ -202,7 +207,7 @@ func objectStore(tab *table, key string, base object.Version, timeout time.Durat
 				return err
 			}
 			row.Generation = seen.Generation + 1
-			_, err := tab.call("replace", row, func(current reserve.Row, found bool) bool { return found && current.Generation == seen.Generation })
+			_, err := tab.call("replace", row, func(current reserve.Row, found bool) bool { return found && current.Generation == seen.Generation }, nil)
 			return err
 		}
 		err := put()

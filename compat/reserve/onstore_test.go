@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -53,6 +54,78 @@ func TestRegisterAsTable(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestRegisterKeepsRowsOfOtherStates: a register has the rows of other states, which can be met,
+// listed, released and taken over, until they are released or old. It does not grow without bound.
+func TestRegisterKeepsRowsOfOtherStates(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := new(memstore.Store)
+		tab := reserve.NewStoreTable(st)
+		var met *reserve.ConflictError
+		add := func(v object.Version, ttl time.Duration) reserve.Row {
+			row := reserve.Row{Key: "k", Version: v, Generation: 1, Timeout: time.Second, TTL: time.Now().Add(ttl).Unix(), Nonce: "of " + string(v)}
+			placed, err := tab.Insert(t.Context(), row)
+			if errors.As(err, &met) && met.Row.Version != v {
+				placed, err = tab.Replace(t.Context(), met.Row, row)
+			}
+			if err != nil {
+				t.Fatal(v, err)
+			}
+			row.Tag = placed.Tag
+			return row
+		}
+		kept := func(want ...object.Version) {
+			t.Helper()
+			var got []object.Version
+			for row, err := range tab.(reserve.Lister).Rows(t.Context()) {
+				if err != nil || row.Nonce != "of "+string(row.Version) {
+					t.Errorf("got %+v, %v", row, err)
+				}
+				got = append(got, row.Version)
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("the register has the rows of %q, want %q", got, want)
+			}
+		}
+		a, b := add("a", time.Hour), add("b", time.Hour)
+		c := add("c", time.Minute)
+		kept("c", "b", "a")
+		again := a
+		if _, err := tab.Insert(t.Context(), again); !errors.As(err, &met) || met.Row.Nonce != "of a" {
+			t.Errorf("another writer of a state whose row is kept: %v, %+v", err, met)
+		}
+		free := func(r reserve.Row) {
+			t.Helper()
+			to := r
+			to.Generation, to.Timeout = 2, 0
+			if _, err := tab.Replace(t.Context(), r, to); err != nil {
+				t.Error(err)
+			}
+			if _, err := tab.Replace(t.Context(), r, to); !errors.As(err, &met) {
+				t.Errorf("a row was released twice: %v", err)
+			}
+		}
+		free(add("d", time.Hour))
+		if _, err := tab.Replace(t.Context(), c, reserve.Row{Key: "k", Version: "d"}); !errors.As(err, &met) || met.Row.Nonce != "of c" {
+			t.Errorf("for a state that had a holder since the register was read: %v", err)
+		}
+		free(a)
+		kept("c", "b")
+		time.Sleep(2 * time.Minute)
+		free(b) // c is old now
+		if _, err := tab.Insert(t.Context(), c); !errors.As(err, &met) || met.Row.Version != "b" || met.Row.Timeout != 0 {
+			t.Errorf("after the last release: %v, %+v", err, met)
+		}
+		for i := range 200 {
+			add(object.Version(fmt.Sprintf("%040d", i)), time.Hour)
+		}
+		value, _, err := st.Get(t.Context(), register)
+		n := strings.Count(string(value), "nonce")
+		if err != nil || len(value) > 8<<10 || n < 40 {
+			t.Errorf("a register of %d bytes has %d rows, %v", len(value), n, err)
+		}
+	})
 }
 
 // TestListOfRegisters: a store lists its reservations, and a register that is none hides no
@@ -111,39 +184,96 @@ func (s silent) Put(ctx context.Context, key string, prev store.Version, value [
 	return v, err
 }
 
-// TestStaleWriterChecksAgainOnARegister: the register has only the last reservation of a
-// key. A writer that meets one for another state checks the object once more.
+// TestStaleWriterChecksAgainOnARegister: the register may have no reservation for the state of a
+// writer any more. The writer checks the object once more.
 func TestStaleWriterChecksAgainOnARegister(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b, st := newBucket(), new(memstore.Store)
-		v := b.write(t, "k", "1")
-		checks := 0
-		stale := func(ctx context.Context) error {
-			err := reserve.CheckVersion(b, "k", v)(ctx)
-			if checks++; checks == 1 {
-				time.Sleep(time.Minute)
+	for pause, release := range map[time.Duration]bool{time.Minute: false, timeout / 2: true} {
+		synctest.Test(t, func(t *testing.T) {
+			b, st := newBucket(), new(memstore.Store)
+			v := b.write(t, "k", "1")
+			checks := 0
+			stale := func(ctx context.Context) error {
+				err := reserve.CheckVersion(b, "k", v)(ctx)
+				if checks++; checks == 1 {
+					time.Sleep(pause)
+				}
+				return err
 			}
-			return err
-		}
-		done := make(chan error)
-		go func() {
-			done <- reserver(t, reserve.NewStoreTable(st)).Do(t.Context(), "k", v, stale, b.put("k", "stale"))
-		}()
-		synctest.Wait()
-		r := reserver(t, reserve.NewStoreTable(st)).ForBucket(b)
-		at := v
-		for _, body := range []string{"2", "3"} {
-			if err := r.Do(t.Context(), "k", at, b.put("k", body)); err != nil {
-				t.Fatal(err)
-			}
-			info, err := b.Stat(t.Context(), "k")
+			done := make(chan error)
+			go func() {
+				done <- reserver(t, reserve.NewStoreTable(st)).Do(t.Context(), "k", v, stale, b.put("k", "stale"))
+			}()
+			synctest.Wait()
+			r, err := reserve.New(reserve.NewStoreTable(st), &reserve.Options{Timeout: timeout, ReleaseApplied: release})
 			if err != nil {
 				t.Fatal(err)
 			}
-			at = info.Version
+			at := v
+			for _, body := range []string{"2", "3"} {
+				if err := r.ForBucket(b).Do(t.Context(), "k", at, b.put("k", body)); err != nil {
+					t.Fatal(err)
+				}
+				info, err := b.Stat(t.Context(), "k")
+				if err != nil {
+					t.Fatal(err)
+				}
+				at = info.Version
+			}
+			if err := <-done; !errors.Is(err, store.ErrConflict) || b.body(t, "k") != "3" {
+				t.Errorf("the stale writer: %v; the object is %q", err, b.body(t, "k"))
+			}
+		})
+	}
+}
+
+// TestHolderOfAReturnedState: a holder still works while another writer deletes the object
+// that it has created. A third writer that creates the object again waits for the holder.
+func TestHolderOfAReturnedState(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, tab := newBucket(), reserve.NewStoreTable(new(memstore.Store))
+		created, done := make(chan object.Version), make(chan error)
+		go func() {
+			done <- reserver(t, tab).ForBucket(b).Do(t.Context(), "k", "", func(ctx context.Context) error {
+				created <- b.write(t, "k", "first")
+				time.Sleep(timeout / 2)
+				return b.put("k", "first")(ctx) // its client sends the request again
+			})
+		}()
+		remove := func(ctx context.Context) error { return b.Delete(ctx, "k", nil) }
+		if err := reserver(t, tab).ForBucket(b).Do(t.Context(), "k", <-created, remove); err != nil {
+			t.Fatal(err)
 		}
-		if err := <-done; !errors.Is(err, store.ErrConflict) || b.body(t, "k") != "3" {
-			t.Errorf("the stale writer: %v; the object is %q", err, b.body(t, "k"))
+		err := reserver(t, tab).ForBucket(b).Do(t.Context(), "k", "", b.put("k", "third"))
+		if !errors.Is(err, store.ErrConflict) || <-done != nil || b.body(t, "k") != "first" {
+			t.Errorf("the third writer: %v; the object is %q", err, b.body(t, "k"))
+		}
+	})
+}
+
+// TestWaitBesideOtherWriters: a wait for a dead holder does not begin again when rows of other
+// states change the register.
+func TestWaitBesideOtherWriters(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, tab := newBucket(), reserve.NewStoreTable(new(memstore.Store))
+		if _, err := tab.Insert(t.Context(), foreign("k", "", 1)); err != nil {
+			t.Fatal(err)
+		}
+		began, done := time.Now(), make(chan error)
+		go func() { done <- reserver(t, tab).ForBucket(b).Do(t.Context(), "k", "", b.put("k", "1")) }()
+		for i := range 10 {
+			time.Sleep(rule / 10)
+			row := foreign("k", object.Version(fmt.Sprint("other ", i)), 1)
+			_, err := tab.Insert(t.Context(), row)
+			var met *reserve.ConflictError
+			if errors.As(err, &met) {
+				_, err = tab.Replace(t.Context(), met.Row, row)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := <-done; err != nil || time.Since(began) > rule+2*reserve.TestInterval {
+			t.Errorf("after %v: %v", time.Since(began), err)
 		}
 	})
 }
@@ -155,6 +285,7 @@ func TestDamagedRegisterIsNotTouched(t *testing.T) {
 	for _, value := range []string{
 		"", "no JSON", `{}`, `{"reservation":2,"key":"k"}`, `{"reservation":1,"key":"l"}`, `{"reservation":1,"key":"k","timeout_ms":-1}`,
 		`{"reservation":1,"key":"k","timeout_ms":9300000000000000}`, `{"reservation":1,"key":"k","generation":-1}`, `{"reservation":1,"key":"k","generation":"x"}`,
+		`{"reservation":1,"key":"k","kept":[{"timeout_ms":-1}]}`,
 	} {
 		st := new(memstore.Store)
 		if _, err := st.Put(t.Context(), register, "", []byte(value)); err != nil {
@@ -173,6 +304,7 @@ func TestDamagedRegisterIsNotTouched(t *testing.T) {
 // TestReadableRegister: data of today must be read for ever.
 func TestReadableRegister(t *testing.T) {
 	const value = `{"reservation":1,"key":"k","version":"\"v\"","generation":4294967296,"timeout_ms":1000,"ttl":1795287367,"nonce":"N"}`
+	const keeps = `{"reservation":1,"key":"k","version":"","generation":1,"timeout_ms":0,"ttl":0,"nonce":"","kept":[{"version":"\"v\"","generation":4294967296,"timeout_ms":1000,"ttl":1795287367,"nonce":"N"}]}`
 	st := new(memstore.Store)
 	row := reserve.Row{Key: "k", Version: `"v"`, Generation: 1 << 32, Timeout: time.Second, TTL: 1795287367, Nonce: "N"}
 	if _, err := reserve.NewStoreTable(st).Insert(t.Context(), row); err != nil {
@@ -188,6 +320,16 @@ func TestReadableRegister(t *testing.T) {
 	}
 	if met.Row.Tag = ""; met.Row != row {
 		t.Errorf("it is read as %+v", met.Row)
+	}
+	st = new(memstore.Store)
+	if _, err := st.Put(t.Context(), register, "", []byte(keeps)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := reserve.NewStoreTable(st).Insert(t.Context(), row); !errors.As(err, &met) {
+		t.Fatal(err)
+	}
+	if met.Row.Tag = ""; met.Row != row {
+		t.Errorf("a kept reservation is read as %+v", met.Row)
 	}
 }
 
@@ -236,6 +378,7 @@ func TestCounterOnARegisterThatLosesReplies(t *testing.T) {
 func FuzzRegister(f *testing.F) {
 	f.Add([]byte(`{"reservation":1,"key":"k","version":"","generation":4294967296,"timeout_ms":0,"ttl":1795287367,"nonce":"N"}`))
 	f.Add([]byte(`{"reservation":1,"key":"k","version":"v","generation":18446744073709551615,"timeout_ms":9223372036854}`))
+	f.Add([]byte(`{"reservation":1,"key":"k","kept":[{"version":"w","timeout_ms":1,"ttl":9999999999},{"version":""}]}`))
 	f.Add([]byte(`{"reservation":1}`))
 	f.Fuzz(func(t *testing.T, value []byte) {
 		if len(value) > store.MaxValue {

@@ -65,6 +65,7 @@ func (r *Reserver) Options() Options { return r.o }
 
 // Do reserves a version of the object with the given key, and then calls the function operate.
 // While the function runs, no other holder of a reservation for this version runs its own function.
+// (The table of [NewStoreTable] has a limit, which is described there.)
 // An empty version means that there is no object. The function check must return nil if the object
 // has this version, and otherwise an error that matches [store.ErrConflict]. Do calls check at the
 // beginning, and again after each wait. If another goroutine waits for the same version, Do may
@@ -201,9 +202,8 @@ func (a *attempt) acquire(ctx context.Context) (*hold, error) {
 			over = nil // the table has removed the row: insert again
 			continue
 		case errors.As(err, &met) && met.Row.Version != a.version:
-			// This is a table with one row for each key. The holder of the row may be at work,
-			// unless the object is in the state of this attempt now. The row changes when the
-			// object leaves that state.
+			// The table has no row for the state of this attempt, but may have had one. If the
+			// object is in that state now, it stays there until the rows of the key change.
 			if err := a.check(ctx); err != nil {
 				return nil, err
 			}
@@ -245,7 +245,10 @@ func (a *attempt) acquire(ctx context.Context) (*hold, error) {
 
 // meet notes the row that another writer has, and waits; see wait.
 func (a *attempt) meet(ctx context.Context, met Row) (over *Row, err error) {
-	if a.entry.seen.Row != met {
+	same := a.entry.seen.Row
+	if same.Tag = met.Tag; same == met {
+		a.entry.seen.Row = met
+	} else {
 		a.entry.seen = row{met, time.Now(), a.r.polls(a.r.waitOf(met))}
 		a.r.o.Logger.Debug("waiting for the reservation of another writer", "key", a.key, "version", a.version, "generation", met.Generation, "timeout", met.Timeout)
 	}

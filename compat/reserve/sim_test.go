@@ -14,21 +14,23 @@ import (
 	"github.com/holdfast-go/holdfast/compat/reserve"
 	"github.com/holdfast-go/holdfast/object"
 	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/memstore"
 )
 
 // TestSimulation runs writers of this package and one with the rules of object_store, in
 // virtual time, on one object of a store without conditions, with a table as that of
-// DynamoDB, and with one as [reserve.NewStoreTable] has it. Replies are lost, rows and
+// DynamoDB, and with that of [reserve.NewStoreTable]. Replies are lost, rows and
 // writes come late, writers die, the table removes old rows, states return. Every write
-// that is applied must meet the state that its writer has reserved.
+// that is applied must meet the state that its writer has reserved, and no two operations
+// on one state run at the same time.
 //
 // HOLDFAST_TORTURE=1 runs many more seeds.
 func TestSimulation(t *testing.T) {
 	t.Run("one row for each state", func(t *testing.T) { simulation(t, false) })
-	t.Run("one row for each key", func(t *testing.T) { simulation(t, true) })
+	t.Run("one register for each key", func(t *testing.T) { simulation(t, true) })
 }
 
-func simulation(t *testing.T, single bool) {
+func simulation(t *testing.T, register bool) {
 	seeds := 30
 	if os.Getenv("HOLDFAST_TORTURE") != "" {
 		seeds = 10_000
@@ -36,7 +38,7 @@ func simulation(t *testing.T, single bool) {
 	var sum simCounts
 	for seed := range seeds {
 		synctest.Test(t, func(t *testing.T) {
-			counts := simulate(t, uint64(seed), single)
+			counts := simulate(t, uint64(seed), register)
 			sum.applied += counts.applied
 			sum.late += counts.late
 			sum.replaced += counts.replaced
@@ -67,11 +69,13 @@ type sim struct {
 	t    *testing.T
 	seed uint64
 	*table
-	end time.Time
+	registers memstore.Store
+	end       time.Time
 
 	mu      sync.Mutex
 	rng     *rand.Rand
 	version object.Version
+	running map[object.Version]string // who operates on a state
 	next    int
 	counts  simCounts
 	pending sync.WaitGroup // writes that come late
@@ -117,6 +121,17 @@ func (s *sim) apply(who string, base object.Version, late bool) {
 // operate is an operation on the state base, as the network and the store treat it. done
 // is closed when the time of the operation is over.
 func (s *sim) operate(ctx context.Context, who string, base object.Version) error {
+	s.mu.Lock()
+	if other := s.running[base]; other != "" {
+		s.t.Errorf("seed %d, after %v: %s and %s operate on state %q at the same time", s.seed, simTime-time.Until(s.end), who, other, base)
+	}
+	s.running[base] = who
+	s.mu.Unlock()
+	defer func() {
+		s.mu.Lock()
+		delete(s.running, base)
+		s.mu.Unlock()
+	}()
 	unknown := errors.New("no answer")
 	deadline, _ := ctx.Deadline()
 	later := func(at time.Time) {
@@ -149,7 +164,10 @@ func (s *sim) operate(ctx context.Context, who string, base object.Version) erro
 	time.Sleep(s.random(30 * time.Millisecond))
 	s.apply(who, base, false)
 	time.Sleep(s.random(30 * time.Millisecond))
-	if s.one(8) {
+	switch {
+	case s.one(8): // the answer is late
+		<-ctx.Done()
+	case s.one(8):
 		return unknown
 	}
 	return nil
@@ -170,9 +188,11 @@ func (s *sim) check(base object.Version) func(context.Context) error {
 	}
 }
 
-func simulate(t *testing.T, seed uint64, single bool) simCounts {
-	s := &sim{t: t, seed: seed, table: newTable(), end: time.Now().Add(simTime), rng: rand.New(rand.NewPCG(seed, 0))}
-	s.single = single
+func simulate(t *testing.T, seed uint64, register bool) simCounts {
+	s := &sim{t: t, seed: seed, table: newTable(), end: time.Now().Add(simTime), rng: rand.New(rand.NewPCG(seed, 0)), running: make(map[object.Version]string)}
+	if register {
+		s.inner = reserve.NewStoreTable(&s.registers)
+	}
 	s.fault = func(_ int, op string) fault {
 		f := fault{before: s.random(20 * time.Millisecond), after: s.random(20 * time.Millisecond)}
 		switch {
@@ -210,7 +230,7 @@ func simulate(t *testing.T, seed uint64, single bool) simCounts {
 			})
 		}
 	}
-	if !single {
+	if !register {
 		all.Go(func() {
 			for time.Now().Before(s.end) {
 				base := s.current()
@@ -238,6 +258,10 @@ func simulate(t *testing.T, seed uint64, single bool) simCounts {
 // sweep removes a row which is so old that the writes of its holder can no longer come:
 // rows are, when their time to live is over.
 func (s *sim) sweep() {
+	if s.inner != nil {
+		s.sweepRegister()
+		return
+	}
 	s.table.mu.Lock()
 	defer s.table.mu.Unlock()
 	for name, row := range s.table.rows {
@@ -249,5 +273,25 @@ func (s *sim) sweep() {
 			s.mu.Unlock()
 			return
 		}
+	}
+}
+
+func (s *sim) sweepRegister() {
+	_, v, err := s.registers.Get(s.t.Context(), register)
+	if err != nil {
+		return // there is none
+	}
+	for row, err := range s.inner.(reserve.Lister).Rows(s.t.Context()) {
+		if err != nil {
+			s.t.Error(err)
+		}
+		if written := time.Unix(row.TTL, 0).Add(-time.Hour); time.Since(written) <= 2*timeout+simLate {
+			return
+		}
+	}
+	if s.registers.Delete(s.t.Context(), register, v) == nil {
+		s.mu.Lock()
+		s.counts.removed++
+		s.mu.Unlock()
 	}
 }

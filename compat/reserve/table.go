@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// Row is one reservation in a [Table]. Two equal rows are the same reservation.
+// Row is one reservation in a [Table]. Two rows that are equal except for Tag are the same reservation.
 type Row struct {
 	Key     string
 	Version object.Version // the reserved state; empty means that there is no object
@@ -28,7 +28,7 @@ type Row struct {
 	// Nonce identifies the operation that wrote the row. It is empty in rows of object_store.
 	Nonce string
 
-	// Tag is what the table needs to recognise the row, for example the version of a register.
+	// Tag is what the table needs to recognise the row, for example the state of a register.
 	Tag string
 }
 
@@ -43,12 +43,14 @@ type WriteResult struct {
 // written the row, or may still write it.
 type Table interface {
 	// Insert adds a row if the table has no row with the same key and version. Otherwise the error
-	// is a [*ConflictError] with the existing row. If the table stores only one row for each key,
-	// that row can be for another version.
+	// is a [*ConflictError] with the existing row. If the table stores the rows of a key together,
+	// and none is for this version, that row can be for another version.
 	Insert(ctx context.Context, row Row) (WriteResult, error)
 
 	// Replace puts a new row in the place of the row that the caller passes as seen. If the table
-	// no longer has exactly that row, the error is a [*ConflictError].
+	// no longer has exactly that row, the error is a [*ConflictError]. If seen is for another version,
+	// it stays in the table while its holder may be at work, and the error is also a [*ConflictError]
+	// if any row of the key has changed.
 	Replace(ctx context.Context, seen, row Row) (WriteResult, error)
 }
 
