@@ -2,6 +2,7 @@ package doctor_test
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -68,6 +69,82 @@ func TestVersionedS3(t *testing.T) {
 				}
 				if left := len(s.Keys("bucket")); left != before {
 					t.Errorf("%d objects are left, %d were there: %q", left, before, s.Keys("bucket"))
+				}
+			})
+		})
+	}
+}
+
+// TestVersionedS3WithoutRights: a right that doctor lacks is named, and so is each object that it
+// could not remove.
+func TestVersionedS3WithoutRights(t *testing.T) {
+	t.Parallel()
+	denied := func(ops ...string) func(*awstest.S3) {
+		return func(s *awstest.S3) {
+			for _, op := range ops {
+				s.Add(op, 0, -1, awstest.Fault{Status: 403, Code: "AccessDenied"})
+			}
+		}
+	}
+	for _, tt := range []struct {
+		name   string
+		change func(*awstest.S3)
+		want
+		id, right string // the check that names the right
+		leaves    bool
+	}{
+		{"removing", denied("DeleteObject", "DeleteObjects"), found(doctor.Safe, "removal=warning"), "removal", "s3:DeleteObjectVersion", true},
+		{"lifecycle", denied("GetBucketLifecycleConfiguration"), found(doctor.Safe, "lifecycle=warning"), "lifecycle", "s3:GetLifecycleConfiguration", false},
+		{"Object Lock", denied("GetObjectLockConfiguration"), found(doctor.Safe, "object-lock=warning"), "object-lock", "s3:GetBucketObjectLockConfiguration", false},
+		{"versioning", denied("GetBucketVersioning"), found(doctor.Denied, "versioning=not_tested mfa-delete=not_tested"), "versioning", "s3:GetBucketVersioning", false},
+		{"suspended meanwhile", func(s *awstest.S3) {
+			puts := 0
+			s.Plan(func(r awstest.Request) awstest.Fault {
+				if r.Op == "PutObject" {
+					if puts++; puts == 60 {
+						go s.SetVersioning("Suspended")
+					}
+				}
+				return awstest.Fault{}
+			})
+		}, want{verdict: doctor.NotSafe}, "", "", true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := awstest.NewS3("bucket")
+				s.Versioning = "Enabled"
+				tt.change(s)
+				b, err := s3bucket.New(s.Client(), "bucket", nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				r := examine(t, awsdoctor.VersionedS3(b, "app", nil), doctor.Quick())
+				if tt.results != nil {
+					tt.check(t, r)
+				} else if r.Verdict != tt.verdict {
+					t.Errorf("verdict %s", r.Verdict)
+				}
+				for _, c := range r.Checks {
+					if c.ID == tt.id && !strings.Contains(c.Means, tt.right) {
+						t.Errorf("%s does not name the right %s: %s; %s", c.ID, tt.right, c.Found, c.Means)
+					}
+				}
+				left := s.Keys("bucket")
+				t.Logf("%q: %q", r.Summary, r.NotRemoved)
+				if tt.leaves != (len(left) > 0) || tt.leaves != (len(r.NotRemoved) > 0) {
+					t.Errorf("%d objects are left, and reported: %q", len(left), r.NotRemoved)
+				}
+				for _, key := range left {
+					parts := strings.Split(key, "/") // .holdfast/doctor/NAME/..., and two others
+					for len(parts) > 4 {
+						parts = parts[:4]
+					}
+					if len(parts) == 4 && parts[2] == "measure" {
+						parts = parts[:3]
+					}
+					if !strings.Contains(strings.Join(r.NotRemoved, "; "), strings.Join(parts, "/")) {
+						t.Errorf("%s is left, and not reported", key)
+					}
 				}
 			})
 		})

@@ -2,6 +2,7 @@ package awsdoctor
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"strings"
@@ -37,17 +38,11 @@ func VersionedS3(bucket *s3bucket.Bucket, prefix string, opts *s3verstore.Option
 		Steps: func(*doctor.Examination) []doctor.Step {
 			return []doctor.Step{
 				{ID: "settings", What: "settings of the bucket", Needed: true, Run: p.settings},
+				{ID: "removal", What: "removing versions", Needed: false, Run: p.removal},
 				{ID: "disorder", What: "the order of versions, and how long requests take", Needed: true, Run: p.disorder},
 			}
 		},
-		Clean: func(ctx context.Context, e *doctor.Examination) (left []string) {
-			for _, key := range e.Made() {
-				if err := p.st.Erase(ctx, key); err != nil && !errors.Is(err, store.ErrUnsafe) {
-					left = append(left, key)
-				}
-			}
-			return left
-		},
+		Clean:  func(ctx context.Context, _ *doctor.Examination) []string { return p.clean(ctx, prefix) },
 		Killed: sweepBucket(bucket, nil, prefix),
 		Right: func(op string) string {
 			return map[string]string{
@@ -57,6 +52,32 @@ func VersionedS3(bucket *s3bucket.Bucket, prefix string, opts *s3verstore.Option
 		},
 	}
 }
+
+// clean removes all versions of the registers that were made.
+func (p *versions) clean(ctx context.Context, prefix string) []string {
+	if prefix = strings.Trim(prefix, "/"); prefix != "" {
+		prefix += "/"
+	}
+	n, also := 0, ""
+	var reason error
+	for _, key := range p.e.Made() {
+		if err := p.st.Erase(ctx, key); err != nil {
+			n, reason = n+1, err
+			if len(key) > longKey {
+				also += fmt.Sprintf(" and %s!long/%x!!", prefix, sha256.Sum256([]byte(key)))
+			}
+		}
+	}
+	if n == 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("up to %d objects below %s%s, and perhaps objects below %s, with all versions (removing needs the right s3:DeleteObjectVersion): %s",
+		n, prefix+p.e.Dir+"/", also, prefix+measureDir, doctor.Reason(reason))}
+}
+
+// longKey is the length of keys whose objects s3verstore does not give the name of the key: only one
+// register of doctor has a longer key.
+const longKey = 300
 
 // settings looks for what would take away versions that are needed. Where it finds it
 // the rest is not tried: it would be refused.
@@ -71,23 +92,31 @@ func (p *versions) settings(ctx context.Context) []doctor.Check {
 		bad            bool
 		found, means   string
 		needed         bool
+		right          string // to read the setting
 	}{
-		{"versioning", "versioning", "versioning", set.Versioning != "Enabled", "it is " + orOff(set.Versioning), "without versions, each write replaces the previous state; Holdfast refuses leases here", true},
-		{"mfa-delete", "MFA Delete", "versioning", set.MFADelete, "it is enabled", "Holdfast could not remove superseded versions, and refuses leases here", true},
-		{"object-lock", "Object Lock", "object lock", set.ObjectLock, "it is enabled", "Holdfast could not remove superseded versions, and refuses leases here", false},
-		{"lifecycle", "lifecycle rules", "lifecycle", len(set.ExpiresVersions) > 0, strings.Join(set.ExpiresVersions, ", "), "these rules remove old versions, and a lock can need them; Holdfast refuses leases here: exclude the prefix from the rules", false},
-		{"legacy", oldLocks.what, "objects", len(set.Legacy) > 0, strings.Join(set.Legacy, ", "), oldLocks.means, false},
-		{"kinds", otherKind, "objects", len(set.Other) > 0, doctor.Some(set.Other), set.OtherText, false},
+		{"versioning", "versioning", "versioning", set.Versioning != "Enabled", "it is " + orOff(set.Versioning), "without versions, each write replaces the previous state; Holdfast refuses leases here", true, "s3:GetBucketVersioning"},
+		{"mfa-delete", "MFA Delete", "versioning", set.MFADelete, "it is enabled", "Holdfast could not remove superseded versions, and refuses leases here", true, "s3:GetBucketVersioning"},
+		{"object-lock", "Object Lock", "object lock", set.ObjectLock, "it is enabled", "Holdfast could not remove superseded versions, and refuses leases here", false, "s3:GetBucketObjectLockConfiguration"},
+		{"lifecycle", "lifecycle rules", "lifecycle", len(set.ExpiresVersions) > 0, strings.Join(set.ExpiresVersions, ", "), "these rules remove old versions, and a lock can need them; Holdfast refuses leases here: exclude the prefix from the rules", false, "s3:GetLifecycleConfiguration"},
+		{"legacy", oldLocks.what, "objects", len(set.Legacy) > 0, strings.Join(set.Legacy, ", "), oldLocks.means, false, ""},
+		{"kinds", otherKind, "objects", len(set.Other) > 0, doctor.Some(set.Other), set.OtherText, false, ""},
 	} {
 		c := doctor.Finding(look.id, look.what, look.needed)
 		switch unknown := set.Unreadable[look.part]; {
-		case look.bad:
+		case look.bad && (unknown == nil || errors.Is(unknown, errors.ErrUnsupported)):
 			c.Last = true
 			checks = append(checks, c.Unsafe(look.found, look.means)...)
 		case errors.Is(unknown, errors.ErrUnsupported):
 			checks = append(checks, c.OK("the server does not know such settings")...)
 		case unknown != nil:
-			checks = append(checks, p.e.Failed(c, unknown)...)
+			failed := p.e.Failed(c, unknown)
+			if look.right != "" {
+				failed[0].Found, failed[0].Means = doctor.Reason(unknown), "this setting can make leases unsafe; to read it, doctor needs the right "+look.right
+				if !look.needed { // the store does not refuse the bucket
+					failed[0].Result = doctor.Warning
+				}
+			}
+			checks = append(checks, failed...)
 		case look.id == "legacy" && len(set.LegacyAtRoot) > 0:
 			checks = append(checks, c.Warn(strings.Join(set.LegacyAtRoot, ", "), oldAtRoot)...)
 		default:
@@ -102,6 +131,22 @@ func orOff(status string) string {
 		return "not enabled"
 	}
 	return strings.ToLower(status)
+}
+
+// removal checks whether versions can be removed. Leases work as long as the bucket has space.
+func (p *versions) removal(ctx context.Context) []doctor.Check {
+	c := doctor.Finding("removal", "removing versions", false)
+	if _, err := p.e.Handles[0].Put(ctx, c.ID, "", doctor.Value()); err != nil {
+		return p.e.Failed(c, err)
+	}
+	err := p.st.Erase(ctx, p.e.Dir+"/"+c.ID)
+	switch {
+	case errors.Is(err, store.ErrUnsafe), errors.Is(err, context.DeadlineExceeded):
+		return p.e.Failed(c, err)
+	case err != nil:
+		return c.Warn(doctor.Reason(err), "every renewal leaves a version, 8,640 a day for each lock: grant the right s3:DeleteObjectVersion on the prefix")
+	}
+	return c.OK("it succeeds")
 }
 
 // disorder measures how far the server is from showing each version at once and in
