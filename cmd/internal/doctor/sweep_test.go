@@ -1,6 +1,7 @@
 package doctor_test
 
 import (
+	"errors"
 	"net/http"
 	"strings"
 	"testing"
@@ -42,6 +43,22 @@ func TestSweep(t *testing.T) {
 	}{
 		{"s3", func(t *testing.T) scene { return s3Scene(t, newS3(nil), false) }},
 		{"s3 with versions", func(t *testing.T) scene { return s3Scene(t, newS3(versions), false) }},
+		{"s3 with versions, without s3:GetBucketVersioning", func(t *testing.T) scene {
+			s := newS3(versions)
+			s.Add("GetBucketVersioning", 0, -1, awstest.Fault{Status: 403, Code: "AccessDenied"})
+			on := s3Scene(t, s, false)
+			seen := make(map[string]bool)
+			on.left = func() (n int) {
+				for _, key := range s.Keys("bucket") {
+					seen[key] = true
+				}
+				for key := range seen {
+					n += len(s.Versions("bucket", key))
+				}
+				return n
+			}
+			return on
+		}},
 		{"s3+versioned", func(t *testing.T) scene { return s3Scene(t, newS3(versions), true) }},
 		{"dynamodb", func(t *testing.T) scene {
 			d := newTable(t)
@@ -121,4 +138,27 @@ func s3Scene(t *testing.T, s *awstest.S3, fold bool) scene {
 		t.Fatal(err)
 	}
 	return scene{awsdoctor.VersionedS3(unclean, "app", nil), awsdoctor.VersionedS3(b, "app", nil), st, left}
+}
+
+// TestSweepThatSeesNoVersions: without rights to find out whether there are versions, the objects
+// are removed, and an error says that versions may be left.
+func TestSweepThatSeesNoVersions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newS3(nil)
+		for _, op := range []string{"GetBucketVersioning", "ListObjectVersions"} {
+			s.Add(op, 0, -1, awstest.Fault{Status: 403, Code: "AccessDenied"})
+		}
+		on := s3Scene(t, s, false)
+		before := on.left()
+		if _, err := doctor.Run(t.Context(), on.killed, doctor.Quick()); err != nil {
+			t.Log(err)
+		}
+		n, err := on.sweeping.Sweep(t.Context(), time.Now().Add(time.Second), false)
+		if n == 0 || !errors.Is(err, store.ErrDenied) || on.left() != before {
+			t.Errorf("swept %d, %v; %d stay", n, err, on.left()-before)
+		}
+		if n, err := on.sweeping.Sweep(t.Context(), time.Now().Add(time.Second), false); n != 0 || err != nil {
+			t.Errorf("again: swept %d, %v", n, err)
+		}
+	})
 }

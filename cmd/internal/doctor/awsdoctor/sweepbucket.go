@@ -53,7 +53,20 @@ func sweepBucket(b *s3bucket.Bucket, client *s3.Client, prefix string) doctor.Sw
 		if err != nil {
 			return n, err
 		}
-		if set.Versioning == "" {
+		unknown := errors.Is(set.Unreadable["versioning"], store.ErrDenied)
+		versions := unknown || set.Versioning != ""
+		if versions && client != nil {
+			err := eachVersion(ctx, client, b.Name(), dir, func(id types.ObjectIdentifier) error {
+				return each(aws.ToString(id.Key), func() error {
+					_, err := client.DeleteObject(ctx, &s3.DeleteObjectInput{Bucket: aws.String(b.Name()), Key: id.Key, VersionId: id.VersionId})
+					return err
+				})
+			})
+			if !unknown || n > 0 || err == nil {
+				return n, err
+			}
+		}
+		if !versions || client != nil {
 			for info, err := range b.List(ctx, dir, nil) {
 				if err == nil {
 					err = each(info.Key, func() error { return b.Delete(ctx, info.Key, nil) })
@@ -62,16 +75,10 @@ func sweepBucket(b *s3bucket.Bucket, client *s3.Client, prefix string) doctor.Sw
 					return n, err
 				}
 			}
+			if unknown && n > 0 && !dryRun {
+				return n, fmt.Errorf("%w: if the bucket keeps versions, those below %s are left: finding them needs the right s3:ListBucketVersions", store.ErrDenied, dir)
+			}
 			return n, nil
-		}
-		if client != nil {
-			err := eachVersion(ctx, client, b.Name(), dir, func(id types.ObjectIdentifier) error {
-				return each(aws.ToString(id.Key), func() error {
-					_, err := client.DeleteObject(ctx, &s3.DeleteObjectInput{Bucket: aws.String(b.Name()), Key: id.Key, VersionId: id.VersionId})
-					return err
-				})
-			})
-			return n, err
 		}
 		for _, dir := range []string{dir, prefix + measureDir} {
 			for page, err := range b.Versions().List(ctx, dir) {
