@@ -171,12 +171,14 @@ func Run(ctx context.Context, t *Target, opts *Options) (*Report, error) {
 	e.o.rounds, e.o.samples = cmp.Or(e.o.rounds, 3), cmp.Or(e.o.samples, 20)
 	e.o.stepTimeout = cmp.Or(e.o.stepTimeout, 30*time.Second)
 	e.report = &Report{Schema: Schema, Store: t.Name, Kind: t.Kind, Checks: []Check{}, Advice: []Advice{}, NotRemoved: []string{}}
-	err := e.begin(ctx)
+	began, err := e.begin(ctx)
 	if err == nil {
 		e.examine(ctx)
 		err = e.wrongSetUp()
 	}
-	e.clean(ctx)
+	if began {
+		e.clean(ctx)
+	}
 	if err == nil && ctx.Err() != nil {
 		err = context.Cause(ctx)
 	}
@@ -187,11 +189,16 @@ func Run(ctx context.Context, t *Target, opts *Options) (*Report, error) {
 	return e.report, nil
 }
 
-func (e *Examination) begin(ctx context.Context) error {
+// begin touches the store for the first time. If the store does not answer, began is false: Begin still runs.
+func (e *Examination) begin(ctx context.Context) (began bool, err error) {
 	e.progress("the store")
 	ctx, cancel := context.WithTimeout(ctx, e.o.stepTimeout)
 	defer cancel()
-	return e.Target.Begin(ctx, e)
+	err, began = within(ctx, func() error { return e.Target.Begin(ctx, e) })
+	if !began {
+		err = fmt.Errorf("%w: %s did not answer: %w", store.ErrUnavailable, e.Target.Name, context.Cause(ctx))
+	}
+	return began, err
 }
 
 // examine runs all steps. Without the rights that leases need, the rest would only
@@ -240,25 +247,34 @@ func (e *Examination) together(ctx context.Context, steps []Step) (checks []Chec
 	return slices.Concat(found...)
 }
 
-// step runs one step within its time. A step that does not end is left running: a system
-// call that hangs cannot be stopped.
+// step runs one step within its time.
 func (e *Examination) step(ctx context.Context, s Step) []Check {
 	ctx, cancel := context.WithTimeout(ctx, e.o.stepTimeout)
 	defer cancel()
-	done := make(chan []Check, 1)
-	go func() { done <- s.Run(ctx) }()
+	checks, done := within(ctx, func() []Check { return s.Run(ctx) })
+	if !done {
+		checks = []Check{{ID: s.ID, What: s.What, Result: NotTested, Found: fmt.Sprintf("the store did not answer within %v", e.o.stepTimeout), Needed: s.Needed}}
+	}
+	return checks
+}
+
+// within calls f and returns its result. If f does not return until the context has ended and [grace] is over,
+// done is false, and f is left running: a system call that hangs cannot be stopped.
+func within[T any](ctx context.Context, f func() T) (result T, done bool) {
+	results := make(chan T, 1)
+	go func() { results <- f() }()
 	select {
-	case checks := <-done:
-		return checks
+	case result = <-results:
+		return result, true
 	case <-ctx.Done():
 	}
 	t := time.NewTimer(grace)
 	defer t.Stop()
 	select {
-	case checks := <-done:
-		return checks
+	case result = <-results:
+		return result, true
 	case <-t.C:
-		return []Check{{ID: s.ID, What: s.What, Result: NotTested, Found: fmt.Sprintf("the store did not answer within %v", e.o.stepTimeout), Needed: s.Needed}}
+		return result, false
 	}
 }
 

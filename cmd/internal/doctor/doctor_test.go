@@ -404,3 +404,24 @@ func TestWrongSetUp(t *testing.T) {
 		}
 	}
 }
+
+// TestStoreThatHangsAtOnce: the examination of a store that does not answer its first request ends,
+// and leaves the store alone.
+func TestStoreThatHangsAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		defer close(release)
+		target := &doctor.Target{
+			Name:  "a store",
+			Begin: func(context.Context, *doctor.Examination) error { <-release; return nil },
+			Clean: func(context.Context, *doctor.Examination) []string { t.Error("it cleans beside Begin"); return nil },
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		began := time.Now()
+		_, err := doctor.Run(ctx, target, nil)
+		if !errors.Is(err, store.ErrUnavailable) || !errors.Is(err, context.DeadlineExceeded) || time.Since(began) > 5*time.Second {
+			t.Errorf("after %v: %v", time.Since(began), err)
+		}
+	})
+}
