@@ -169,7 +169,8 @@ func (p *bucket) clean(ctx context.Context) (left []string) {
 	if p.st == nil {
 		return nil
 	}
-	for _, key := range p.e.Made() {
+	made := p.e.Made()
+	for _, key := range made {
 		if err := p.b.Delete(ctx, p.st.ObjectKey(key), nil); err != nil {
 			left = append(left, p.st.ObjectKey(key))
 		}
@@ -177,7 +178,19 @@ func (p *bucket) clean(ctx context.Context) (left []string) {
 	if len(left) > 0 {
 		left = []string{fmt.Sprintf("%d objects below %s (removing needs the right storage.objects.delete)", len(left), p.prefix+p.e.Dir)}
 	}
+	if len(made) > 0 {
+		left = append(left, p.noncurrent(ctx)...)
+	}
 	return left
+}
+
+// noncurrent says what a bucket keeps of objects that were replaced or removed.
+func (p *bucket) noncurrent(ctx context.Context) []string {
+	a, err := p.b.Settings(ctx)
+	if err != nil || !a.Versioning || a.DeletesNoncurrent {
+		return nil
+	}
+	return []string{fmt.Sprintf("noncurrent versions below %s (doctor cannot remove them: gcloud storage rm --all-versions does)", p.prefix+p.e.Dir)}
 }
 
 // sweep removes the objects of killed examinations.

@@ -25,7 +25,8 @@ func (d described) RoundTrip(r *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: d.status, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(d.text)), Request: r}, nil
 }
 
-// TestSettings: what doctor says about each setting of a bucket.
+// TestSettings: what doctor says about each setting of a bucket, and that it leaves noncurrent
+// versions where no rule deletes them.
 func TestSettings(t *testing.T) {
 	const noncurrent, current = `{"rule":[{"action":{"type":"Delete"},"condition":{"daysSinceNoncurrentTime":3}}]}`, `{"rule":[{"action":{"type":"Delete"},"condition":{"age":30}}]}`
 	for _, tt := range []struct {
@@ -54,6 +55,9 @@ func TestSettings(t *testing.T) {
 		b, err := gcsbucket.New(t.Context(), "b", &gcsbucket.Options{Anonymous: true, Transport: described{status, tt.settings}})
 		if err != nil {
 			t.Fatal(err)
+		}
+		if left := gcpdoctor.Noncurrent(t.Context(), b); (len(left) > 0) != (tt.id == "versioning" && tt.want == doctor.Warning) {
+			t.Errorf("%s: doctor says that it leaves %q", tt.name, left)
 		}
 		found := false
 		for _, c := range gcpdoctor.Settings(t.Context(), b) {
