@@ -69,7 +69,7 @@ export class Guard implements AsyncDisposable {
   readonly signal: AbortSignal;
   /** Set if another client requests the lock. Then release the lock, or call refuse. */
   readonly yieldRequest: { requested_by?: string; reason?: string } | null;
-  /** Throws Lost if the lock is over. */
+  /** Throws Lost if the lock is over, or if this program has read no renewal since its deadline. */
   check(): void;
   /** Stores text or bytes in the record of the lock, at most 32,768 bytes. null removes it. */
   store(data: string | Uint8Array | null): Promise<void>;

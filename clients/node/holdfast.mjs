@@ -21,6 +21,8 @@ import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
 import { createInterface } from "node:readline";
 
+const LATE = "the command has not renewed it in time";
+
 const asyncDispose = Symbol.asyncDispose ?? Symbol.for("Symbol.asyncDispose");
 
 // HoldfastError is what the command could not do, in its words. kind is one of the kinds of docs/json.md.
@@ -90,9 +92,14 @@ export class Guard {
     this.signal = this.#aborter.signal; // aborted when the lock is lost
   }
 
-  // check throws Lost if the lock is over.
+  // check throws Lost if the lock is over, or if this program has read no renewal since its deadline. Work that
+  // never waits reads none.
   check() {
-    this.#client._look();
+    this._checkOver();
+    if (this.#client._late()) throw new Lost(`lock ${this.name} is lost: ${LATE}`, { kind: "lost" });
+  }
+
+  _checkOver() {
     this.signal.throwIfAborted();
     if (this.over) throw new Lost(`lock ${this.name} was released`);
   }
@@ -152,6 +159,7 @@ export class Client {
   #closing = false;
   #failure; // the last error that the command printed
   #deadline = { steady: 0, wall: 0 };
+  #looks = 0; // how often the deadline was found to have passed since the last renewal
 
   // open starts the command. stopWithin is how many milliseconds the work has to stop in after a loss
   // without a grace: the command was killed, for example, or the lock was broken with --now. Then onStuck
@@ -198,7 +206,8 @@ export class Client {
       throw errorOf(this.#failure ?? { error: `${command} hold does not start: exit status ${first[0] ?? first[1]}` });
     }
     this.grace = first.grace_ms ?? 0;
-    this.watch = setInterval(() => this._look(), Math.min(500, first.ttl_ms / 20));
+    // If this program stood still, timers run before Node reads the renewals. What setImmediate calls runs later.
+    this.watch = setInterval(() => setImmediate(() => this.#look()), Math.min(150, first.ttl_ms / 60));
     this.watch.unref();
   }
 
@@ -260,7 +269,7 @@ export class Client {
   }
 
   #send(lock, line) {
-    if (lock.token) lock.check();
+    if (lock.token) lock._checkOver(); // after the deadline, the command knows better
     if (this.#ended || this.#closing) throw new ClientEnded(this.#ended ?? "the client was closed");
     const text = JSON.stringify(line) + "\n";
     const size = Buffer.byteLength(text);
@@ -280,7 +289,10 @@ export class Client {
     if (["held", "stored", "renewed"].includes(line.event)) {
       const wall = Date.parse(line.deadline);
       const steady = performance.now() + wall - Date.now();
-      if (steady > this.#deadline.steady) this.#deadline = { steady, wall };
+      if (steady > this.#deadline.steady) {
+        this.#deadline = { steady, wall };
+        this.#looks = 0;
+      }
     }
     if (line.event === "at_risk") console.warn(`the locks are at risk: ${line.error ?? ""}`);
     // A release of what had just been lost has its answer.
@@ -299,12 +311,18 @@ export class Client {
     lock.answer(line);
   }
 
-  // _look ends all locks if their deadline has passed: the command was stopped, for example.
-  _look() {
-    const late = performance.now() > this.#deadline.steady || Date.now() > this.#deadline.wall;
-    if (!late || this.#ended || ![...this.#locks.values()].some((lock) => lock.token)) return;
+  // _late tells whether the deadline has passed: the command was stopped, for example.
+  _late() {
+    return performance.now() > this.#deadline.steady || Date.now() > this.#deadline.wall;
+  }
+
+  // #look ends all locks after their deadline. Only the third look ends them: the command can still be writing what
+  // did not fit into the pipe.
+  #look() {
+    if (this.#ended || !this._late() || ++this.#looks < 3) return;
+    if (![...this.#locks.values()].some((lock) => lock.token)) return;
     this.helper.kill("SIGKILL"); // so that it does not go on
-    this.#end("the command has not renewed it in time", this.grace);
+    this.#end(LATE, this.grace);
   }
 
   #end(error, grace = 0) {

@@ -257,6 +257,22 @@ under("the silence of the helper stops the work", async (t) => {
   await loses(client, () => client.helper.kill("SIGSTOP"), /has not renewed/);
 });
 
+under("a standstill of the program is no loss", async (t) => {
+  const client = await t.open({ ttl: "3s" });
+  const lock = await client.acquire("job");
+  const standStill = () => assert.throws(() => { for (;;) lock.check(); }, Lost); // until the deadline has passed
+  standStill();
+  await pause(500);
+  lock.check();
+  standStill();
+  await lock.store("x"); // the line leaves before the renewals are read
+  lock.check();
+  standStill();
+  await lock.release();
+  assert.equal((await t.show("job")).state, "free");
+  assert.equal(t.stuck, 0);
+});
+
 under("work that does not stop ends the program", async (t) => {
   const client = await t.open({ stopWithin: 50 });
   const lock = await client.acquire("job");
