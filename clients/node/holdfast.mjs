@@ -88,6 +88,7 @@ export class Guard {
     this.leaving = false; // its release was asked for
     this.over = false; // released, or left after its loss
     this.slot = undefined; // of a semaphore: the number of its slot, from 1 on
+    this.limit = Infinity; // for the answer to acquire or try, if the command renews no lock
     this.yieldRequest = null; // if another client asks for the lock: an object with requested_by and reason
     this.signal = this.#aborter.signal; // aborted when the lock is lost
   }
@@ -160,6 +161,7 @@ export class Client {
   #failure; // the last error that the command printed
   #deadline = { steady: 0, wall: 0 };
   #looks = 0; // how often the deadline was found to have passed since the last renewal
+  storeTimeout = 30_000; // of the command, in milliseconds: then it reports that the store does not answer
 
   // open starts the command. stopWithin is how many milliseconds the work has to stop in after a loss
   // without a grace: the command was killed, for example, or the lock was broken with --now. Then onStuck
@@ -206,6 +208,7 @@ export class Client {
       throw errorOf(this.#failure ?? { error: `${command} hold does not start: exit status ${first[0] ?? first[1]}` });
     }
     this.grace = first.grace_ms ?? 0;
+    this.patience = first.ttl_ms + 5000; // with the end of the command
     // If this program stood still, timers run before Node reads the renewals. What setImmediate calls runs later.
     this.watch = setInterval(() => setImmediate(() => this.#look()), Math.min(150, first.ttl_ms / 60));
     this.watch.unref();
@@ -246,7 +249,9 @@ export class Client {
   async close() {
     this.#closing = true;
     this.helper.stdin.end();
+    const late = setTimeout(() => this.helper.kill("SIGKILL"), this.patience); // it is stopped, for example
     await this.exited;
+    clearTimeout(late);
     clearInterval(this.watch);
   }
 
@@ -278,6 +283,9 @@ export class Client {
     }
     this.#locks.set(lock.id, lock);
     lock.leaving = line.command === "release";
+    if (line.command === "try" || line.wait_ms !== undefined) {
+      lock.limit = performance.now() + (line.wait_ms ?? 0) + this.storeTimeout + this.patience;
+    }
     return new Promise((resolve) => {
       lock.answer = resolve;
       this.helper.stdin.write(text);
@@ -316,13 +324,15 @@ export class Client {
     return performance.now() > this.#deadline.steady || Date.now() > this.#deadline.wall;
   }
 
-  // #look ends all locks after their deadline. Only the third look ends them: the command can still be writing what
-  // did not fit into the pipe.
+  // #look ends all locks after their deadline, and all waits if one of them gets no answer in time. Only the third
+  // look does so: the command can still be writing what did not fit into the pipe.
   #look() {
     if (this.#ended || !this._late() || ++this.#looks < 3) return;
-    if (![...this.#locks.values()].some((lock) => lock.token)) return;
+    const locks = [...this.#locks.values()];
+    const held = locks.some((lock) => lock.token);
+    if (!held && !locks.some((lock) => lock.limit < performance.now())) return;
     this.helper.kill("SIGKILL"); // so that it does not go on
-    this.#end(LATE, this.grace);
+    this.#end(held ? LATE : "the command has not answered in time", this.grace);
   }
 
   #end(error, grace = 0) {

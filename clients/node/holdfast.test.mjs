@@ -257,6 +257,24 @@ under("the silence of the helper stops the work", async (t) => {
   await loses(client, () => client.helper.kill("SIGSTOP"), /has not renewed/);
 });
 
+under("a command that is stopped keeps no caller", async (t) => {
+  for (const call of [
+    (client) => assert.rejects(client.acquire("job", { wait: 500 }), /not answered in time/),
+    (client) => assert.rejects(client.tryAcquire("job"), /not answered in time/),
+    (client) => client.close(),
+    (client) => Promise.all([assert.rejects(client.acquire("job"), ClientEnded), pause(1).then(() => client.close())]),
+  ]) {
+    const client = await t.open();
+    Object.assign(client, { patience: 500, storeTimeout: 0 });
+    client.helper.kill("SIGSTOP");
+    let late = false;
+    const timer = setTimeout(() => (late = client.helper.kill("SIGKILL")), 10_000);
+    await call(client);
+    clearTimeout(timer);
+    assert.ok(!late);
+  }
+});
+
 under("a standstill of the program is no loss", async (t) => {
   const client = await t.open({ ttl: "3s" });
   const lock = await client.acquire("job");
