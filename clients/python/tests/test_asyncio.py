@@ -89,6 +89,22 @@ class AsyncTest(unittest.IsolatedAsyncioTestCase):
             await asyncio.gather(client.close(), client.close())
             await client.close()
 
+    async def test_close_ends_beside_a_stopped_command_whose_pipe_is_full(self):
+        client = self.client()
+        await client.open()
+        client._client._patience = 0.5
+        client._client._process.send_signal(signal.SIGSTOP)
+        os.waitpid(client._client._process.pid, os.WUNTRACED)  # now it reads no more
+        timer = threading.Timer(10, client._client._process.kill)
+        timer.start()
+        waiting = [asyncio.ensure_future(self.acquired(client, "x" * 100_000)) for _ in range(2)]
+        await asyncio.sleep(0.1)
+        await client.close()
+        self.assertTrue(timer.is_alive())
+        timer.cancel()
+        for ended in await asyncio.gather(*waiting, return_exceptions=True):
+            self.assertIsInstance(ended, holdfast.ClientEnded)
+
     async def test_the_loss_of_a_lock_cancels_the_task(self):
         async with self.client() as client, client.acquire("other") as other:
             await self.loses(client.acquire("job"), self.take_away, "broken")
@@ -130,8 +146,8 @@ class AsyncTest(unittest.IsolatedAsyncioTestCase):
             async with asyncio.timeout(20), other.acquire("job"):
                 pass
 
-    async def acquired(self, client):
-        return await client.acquire("job")
+    async def acquired(self, client, name="job"):
+        return await client.acquire(name)
 
     async def test_a_cancelled_block_is_cancelled(self):
         """A cancellation from outside is not taken for a loss, also if both come."""

@@ -5,6 +5,7 @@ import asyncio
 import concurrent.futures
 import contextlib
 import functools
+import threading
 from collections.abc import Generator
 from types import TracebackType
 from typing import Any, Self, Unpack
@@ -168,6 +169,11 @@ class AsyncClient:
         """Releases all locks, and ends the command."""
         if not self._closing:
             self._closing = self._writer.submit(self._client.close)
+            # The writer can wait for a command that is stopped, and whose pipe is full.
+            killer = threading.Timer(self._client._patience, self._client._process.kill)
+            killer.daemon = True
+            killer.start()
+            self._closing.add_done_callback(lambda _: killer.cancel())
         try:
             await asyncio.shield(asyncio.wrap_future(self._closing))
         finally:
