@@ -150,7 +150,7 @@ under("no helper", async (t) => {
 });
 
 under("a store that is away", async () => {
-  await assert.rejects(Client.open({ store: "redis://127.0.0.1:1", ttl: "2s" }), (error) => {
+  await assert.rejects(Client.open({ store: "nats://127.0.0.1:1/locks", ttl: "2s" }), (error) => {
     return error instanceof Unreachable && /127\.0\.0\.1:1/.test(error.message);
   });
 });

@@ -217,7 +217,7 @@ class AsyncTest(unittest.IsolatedAsyncioTestCase):
             async with self.client(command="no-such-program"):
                 pass
         with self.assertRaisesRegex(holdfast.Unreachable, "127.0.0.1:1"):
-            async with self.client(store="redis://127.0.0.1:1", ttl="2s"):
+            async with self.client(store="nats://127.0.0.1:1/locks", ttl="2s"):
                 pass
         async with self.client() as client:
             with self.assertRaises(holdfast.InvalidRequest):

@@ -160,7 +160,7 @@ class ClientTest(unittest.TestCase):
 
     def test_a_store_that_is_away(self):
         with self.assertRaisesRegex(holdfast.Unreachable, "127.0.0.1:1"):
-            holdfast.Client(store="redis://127.0.0.1:1", ttl="2s")
+            holdfast.Client(store="nats://127.0.0.1:1/locks", ttl="2s")
 
     def test_close_gives_all_back(self):
         with self.client() as client:
@@ -223,19 +223,15 @@ class ClientTest(unittest.TestCase):
         self.assertTrue(processes[0].stdin.closed)
 
     def raises(self, lock, cause, why):
-        """Waits in the main thread for cause to make it lose the lock. None: the lock is lost without it.
-
-        Then the main thread starts no thread, since the loss could come meanwhile (see _raise_in)."""
-        timer = threading.Timer(0.1, cause) if cause else None
+        """Waits in the main thread for cause to make it lose the lock."""
+        timer = threading.Timer(0.1, cause)
         began = time.monotonic()
         with self.assertRaisesRegex(holdfast.Lost, why):
             with lock:
-                if timer:
-                    timer.start()
+                timer.start()
                 time.sleep(60)
         self.assertLess(time.monotonic() - began, 30)
-        if timer:
-            timer.join()
+        timer.join()
 
     def test_loss_of_one_lock_raises(self):
         client = self.client(ttl="3s")
@@ -279,17 +275,21 @@ class ClientTest(unittest.TestCase):
         for last in ('{"event":"closed"}\n', '{"event":"released","id":"1","token":7}\n', "no JSON\n"):
             # It does not end by itself: the line alone is the end.
             lock = self.client(command=self.helper(last + "%s")).acquire("job")
-            self.raises(lock, None, "without a request|has ended")
+            self.raises(lock, lambda: self.go_on(lock), "without a request|has ended")
         lock = self.client(command=self.helper('{"event":"rel')).acquire("job")
-        self.raises(lock, None, "has ended")
+        self.raises(lock, lambda: self.go_on(lock), "has ended")
+
+    def go_on(self, lock):
+        """Lets what helper made go on."""
+        lock._client._send({})
 
     def helper(self, last):
-        """Makes a program that gives one lock, and prints last; it then waits for its end if
-        that has a %s."""
+        """Makes a program that gives one lock, and prints last after a second line; it then waits for
+        its end if that has a %s."""
         lines = ('{"event":"ready","ttl_ms":30000}', '{"event":"held","id":"1","token":7,"deadline":"2999-01-01T00:00:00Z"}')
         path = os.path.join(os.environ["HOME"], "helper")
         with open(path, "w") as f:
-            print(f"#!/bin/sh\necho '{lines[0]}'\nread line\necho '{lines[1]}'\nsleep 0.5", file=f)
+            print(f"#!/bin/sh\necho '{lines[0]}'\nread line\necho '{lines[1]}'\nread line", file=f)
             print(f"printf '%b' '{last.replace('%s', '')}'", file=f)
             print("cat >/dev/null" if "%s" in last else "exit", file=f)
         os.chmod(path, 0o755)
@@ -398,7 +398,7 @@ class ClientTest(unittest.TestCase):
             self.addCleanup(logging.getLogger("holdfast").removeHandler, handler)
             self.addCleanup(lost.set)
             threading.Timer(10, lost.set).start()
-            self.raises(lock, None, "has ended")
+            self.raises(lock, lambda: self.go_on(lock), "has ended")
             self.assertTrue(called.wait(10))
             self.assertFalse(lost.is_set())
             lost.set()
@@ -450,7 +450,7 @@ class ClientTest(unittest.TestCase):
     def test_locks_live_on_between_renewals(self):
         client = self.client(ttl="3s")
         with client.acquire("job") as lock:
-            time.sleep(4)
+            time.sleep(client._deadline[0] + 0.2 - time.monotonic())  # the first deadline has passed then
             lock.check()
 
     def test_a_forked_child_holds_nothing(self):
