@@ -69,7 +69,7 @@ func newDisk(t testing.TB, fstype string) *Disk {
 			t.Fatal(err)
 		}
 	}
-	// A sync of all file systems (sync(2)) would make files of a test beside this one outlast the cut of their disk.
+	// The system call sync would flush the disks of other tests too, and they would lose nothing in their cut.
 	if err := safefile.SyncDir(d.dir); err != nil {
 		d.t.Fatal(err)
 	}

@@ -36,7 +36,7 @@ func TestCut(t *testing.T) {
 			}
 			write("safe", "safe", ".")
 			write("lost")
-			powercut.New(t, fstype) // as a test beside this one does
+			powercut.New(t, fstype) // as another test can do at this moment
 			d.Cut()
 			if err := os.WriteFile(filepath.Join(d.Dir(), "late"), nil, 0o600); err == nil {
 				t.Error("a write after the cut succeeded")
