@@ -7,8 +7,10 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"go.yaml.in/yaml/v3"
 
@@ -81,6 +83,17 @@ func (r *recipes) run(t *testing.T, want int, argv ...string) (out string) {
 	return string(text)
 }
 
+// argv is the command of a pod.
+func (r *recipes) argv(t *testing.T, name string) (argv []string) {
+	t.Helper()
+	m := regexp.MustCompile(`command: (\[.*\])`).FindStringSubmatch(r.file(name))
+	if m == nil || yaml.Unmarshal([]byte(m[1]), &argv) != nil {
+		t.Fatalf("%s has no command", name)
+	}
+	argv[len(argv)-1] = "./job.sh"
+	return argv
+}
+
 func (r *recipes) shell(t *testing.T, want int, line string) (out string) {
 	t.Helper()
 	return r.run(t, want, "sh", "-c", line)
@@ -147,14 +160,35 @@ func TestRecipes(t *testing.T) {
 	// A real API server decodes these files in proof/integration/kubernetes.
 	t.Run("Kubernetes", func(t *testing.T) {
 		for name, lock := range map[string]string{"cronjob.yaml": "report", "deployment.yaml": "worker"} {
-			m := regexp.MustCompile(`command: (\[.*\])`).FindStringSubmatch(r.file(name))
-			var argv []string
-			if m == nil || yaml.Unmarshal([]byte(m[1]), &argv) != nil {
-				t.Fatalf("%s has no command", name)
-			}
-			argv[len(argv)-1] = filepath.Join(r.dir, "job.sh")
-			ran(t, r.run(t, 0, argv...), lock)
+			ran(t, r.run(t, 0, r.argv(t, name)...), lock)
 		}
+	})
+	// A pod and a runner of GitHub begin with an empty disk, and a database does not tell the age of a record: they must
+	// watch the lock of a dead node for a TTL.
+	t.Run("a node died", func(t *testing.T) {
+		argv := r.argv(t, "cronjob.yaml")
+		if wait, err := time.ParseDuration(argv[slices.Index(argv, "--wait")+1]); err != nil || wait < 35*time.Second {
+			t.Errorf("the pod waits for %v, %v: too short for the default TTL", wait, err)
+		}
+		script, err := filepath.Abs("../../../action/run.sh")
+		if err != nil {
+			t.Fatal(err)
+		}
+		store := "HOLDFAST_STORE=sqlite:" + filepath.Join(r.dir, "locks.db")
+		r.run(t, 0, store, "holdfast", "init")
+		action := []string{"LOCK=report", "IF_BUSY=skip", "OPTIONS=", "STORE=", "GITHUB_OUTPUT=/dev/null", "RUN=./job.sh", "bash", script}
+		for _, argv := range [][]string{argv, action} {
+			r.run(t, -1, store, "holdfast", "run", "--ttl", "1s", "report", "--", "sh", "-c", "kill -9 $PPID; sleep 1")
+			time.Sleep(time.Second) // the deadline
+			next := newRecipes(t)
+			ran(t, next.run(t, 0, append([]string{store, "XDG_STATE_HOME=" + next.dir}, argv...)...), "report")
+		}
+		r.run(t, 0, store, "holdfast", "lock", "report", "--handle", "alive.json")
+		began := time.Now()
+		if out := r.run(t, 0, append([]string{store}, action...)...); !strings.Contains(out, "another job has the lock") || time.Since(began) > 20*time.Second {
+			t.Errorf("after %v: %s", time.Since(began), out)
+		}
+		r.run(t, 0, "holdfast", "unlock", "alive.json")
 	})
 	t.Run("GitHub Actions", func(t *testing.T) {
 		var w struct {

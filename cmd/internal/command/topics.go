@@ -143,7 +143,9 @@ time, the lease is lost. Then the holder must stop its work within the grace.
 
 A waiter takes the lock if the record did not change for the TTL plus the clock drift, by default
 30.6 seconds. In a directory, a waiter takes the lock at once if the process of the holder is dead.
-For this decision Holdfast never compares the wall clocks of two machines.
+For this decision Holdfast never compares the wall clocks of two machines. With --wait 0, a client
+sees the record once. So it takes the lock only if a command on this machine saw the same record a
+TTL earlier. On S3, Google Cloud Storage and Azure, it also takes the lock if the record is old.
 
 All programs that exclude each other must name the same store, and give the same
 --max-clock-drift. Also give it to ls, show and watch. The programs may use different TTLs, because
