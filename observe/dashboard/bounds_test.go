@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"runtime"
@@ -233,6 +234,38 @@ func TestUnknownLocks(t *testing.T) {
 		}
 		if n := page.Summary().Locks; n != 0 {
 			t.Errorf("the page knows %d locks, want none", n)
+		}
+	})
+}
+
+// TestShortest: a program reads the summary once a minute, and a dead holder's lock stays. The shortest time is of a lease
+// that has not ended, or it is not known.
+func TestShortest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := memstore.New()
+		page, err := dashboard.New(st, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer page.Close()
+		dead, err := lease.New(st, &lease.Options{TTL: time.Second, ManualRenewal: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer dead.Close(t.Context())
+		acquire(t, dead, "dead")
+		acquire(t, client(t, st, "ada"), "alive")
+		page.Summary()
+		for i := range 12 {
+			pause := 3 * time.Second
+			if i%3 == 2 {
+				pause = time.Minute // the reader stops meanwhile
+			}
+			time.Sleep(pause)
+			s := page.Summary()
+			if s.Held != 2 || s.Shortest < 15*time.Second || (pause < time.Minute) != (s.Shortest < math.MaxInt64) {
+				t.Errorf("after %v: %d locks are held, the first lease ends in %v", pause, s.Held, s.Shortest)
+			}
 		}
 	})
 }

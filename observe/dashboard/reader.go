@@ -669,7 +669,8 @@ type Summary struct {
 	Broken, Unreadable   int
 
 	// Shortest is the time until the deadline of the lease that ends first, by the clocks of the holder and
-	// of this machine. It is negative if that lease has expired, and math.MaxInt64 if no lease is held.
+	// of this machine. Leases that have expired do not count. It is math.MaxInt64 if there is no such lease,
+	// or if a lease may have been renewed since the reader last read it.
 	Shortest time.Duration
 
 	// Listed is the time of the last complete listing; zero before the first one.
@@ -683,7 +684,7 @@ func (p *Page) Summary() Summary {
 	p.r.mu.Lock()
 	defer p.r.mu.Unlock()
 	s := Summary{Shortest: math.MaxInt64, Listed: p.r.locks.listed}
-	now := time.Now()
+	now, unread := time.Now(), false
 	for _, e := range p.r.locks.entries {
 		if e.absent {
 			continue
@@ -695,7 +696,15 @@ func (p *Page) Summary() Summary {
 		case lease.Held:
 			s.Held++
 			if l.more().session == "" {
-				s.Shortest = min(s.Shortest, time.UnixMilli(deadline(l.renewed, l.ttl, l.changed)).Sub(now))
+				known, end := e.read, deadline(l.renewed, l.ttl, l.changed)
+				if e.tag != 0 && !e.due {
+					known = max(known, s.Listed.UnixMilli())
+				}
+				if end > now.UnixMilli() {
+					s.Shortest = min(s.Shortest, time.UnixMilli(end).Sub(now))
+				} else if known < end {
+					unread = true
+				}
 			}
 		case lease.Shared:
 			s.Held++
@@ -704,6 +713,9 @@ func (p *Page) Summary() Summary {
 		case unreadable:
 			s.Unreadable++
 		}
+	}
+	if unread {
+		s.Shortest = math.MaxInt64
 	}
 	return s
 }

@@ -111,7 +111,7 @@ var metrics = []Metric{
 	{SeenHeld, Gauge, "Locks that clients of the store hold, as the page sees them.", nil, page},
 	{SeenWaiting, Gauge, "Clients in the queues of locks, as the page sees them.", nil, page},
 	{SeenUnreadable, Gauge, "Records of locks that the page cannot read.", nil, page},
-	{SeenShortestLease, Gauge, "Seconds until the first of the leases that the page sees ends without a renewal. Absent if no lock is held.", nil, page},
+	{SeenShortestLease, Gauge, "Seconds until the first of the leases that the page sees ends without a renewal. Expired leases do not count. Absent if no lease is held, or if the page has not read a lease since its deadline.", nil, page},
 	{SeenAge, Gauge, "Seconds since the page has read the store with success.", nil, page},
 }
 
