@@ -277,9 +277,9 @@ break.
 
 --min-interval D is different. After run takes the lock, no other run can take the lock for the
 time D, at most 8784h. This is also true if COMMAND fails, or if the machine restarts. A run that
-comes too early ends at once with status 75. The record of the lock contains the end of the
-interval. Runs compare this time with the wall clocks of their machines. If a signal to run ends
-COMMAND, or if run cannot start COMMAND, the interval does not apply.`
+comes too early waits until then. With -n it ends at once with status 75. The record of the lock
+contains the end of the interval. Runs compare this time with the wall clocks of their machines. If
+a signal to run ends COMMAND, or if run cannot start COMMAND, the interval does not apply.`
 
 const exitTopic = `
   0    success

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/holdfast-go/holdfast/cmd/internal/leases"
 	"github.com/holdfast-go/holdfast/cmd/internal/output"
 	"github.com/holdfast-go/holdfast/lease"
 )
@@ -33,7 +34,7 @@ func (e *BusyError) Error() string {
 	case r.State == lease.Broken:
 		text += fmt.Sprintf(" was broken, and is free when the holder has stopped, in at most %v", e.Wait.Round(100*time.Millisecond))
 	case r.State == lease.Free && !r.NotBefore.IsZero():
-		text += fmt.Sprintf(" is free, but clients cannot take it before %s (--min-interval)", output.ShortTime(r.NotBefore))
+		text += " is " + leases.FreeAfter(r.NotBefore)
 	case r.State == lease.Free:
 		text += " is free, but other clients are taking it at the moment"
 	default:

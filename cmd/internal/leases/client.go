@@ -120,7 +120,14 @@ func (a *Opener) Client(ctx context.Context, url string, f *Flags) (*lease.Clien
 		Tuning:    lease.Tuning{Margin: f.Margin, MaxClockDrift: f.maxClockDrift},
 	}
 	var client *lease.Client
-	waiting := a.waitingLine(st.URL, f, func(r lease.Record) string { return HoldersOf(ctx, client, r) })
+	waiting := a.waitingLine(st.URL, f, func(r lease.Record) string { return HoldersOf(ctx, client, r) }, func(name string) (t time.Time) {
+		ctx, cancel := context.WithTimeout(ctx, namesWithin)
+		defer cancel()
+		if info, err := client.Inspect(ctx, name); err == nil && info.Record.State == lease.Free {
+			t = info.Record.NotBefore
+		}
+		return t
+	})
 	options.OnEvent = func(e lease.Event) {
 		waiting(e)
 		if f.Events != nil {

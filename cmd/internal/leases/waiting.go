@@ -26,8 +26,9 @@ const (
 // waitingLine returns the receiver of the events of a client on a store. It shows, after a
 // moment, which holder the command waits for, since when the holder has the lock, and how long
 // the wait has lasted; and that the store does not answer. --quiet hides both, and --verbose
-// shows every event. It calls holders with a record to learn the name of its holder.
-func (a *Opener) waitingLine(url string, f *Flags, holders func(lease.Record) string) func(lease.Event) {
+// shows every event. It calls holders with a record to learn the name of its holder, and notBefore to
+// learn until when a free lock cannot be taken.
+func (a *Opener) waitingLine(url string, f *Flags, holders func(lease.Record) string, notBefore func(name string) time.Time) func(lease.Event) {
 	return func(e lease.Event) {
 		if a.Verbose {
 			e.Holder = holders(lease.Record{Holder: e.Holder})
@@ -42,7 +43,7 @@ func (a *Opener) waitingLine(url string, f *Flags, holders func(lease.Record) st
 		case a.Quiet || f.ReportsWaits || e.Kind == lease.EventUnresponsive:
 		case e.Kind == lease.EventWaiting:
 			since, stop := a.Wait.Begin(e.Name)
-			go a.showWait(e, url, holders, since, stop)
+			go a.showWait(e, url, holders, notBefore, since, stop)
 		default:
 			a.Wait.End(a.Messages(), e.Name)
 		}
@@ -61,7 +62,7 @@ func (a *Opener) silent(url string, e lease.Event) {
 }
 
 // showWait shows a wait until stop.
-func (a *Opener) showWait(e lease.Event, url string, holders func(lease.Record) string, since time.Time, stop chan struct{}) {
+func (a *Opener) showWait(e lease.Event, url string, holders func(lease.Record) string, notBefore func(string) time.Time, since time.Time, stop chan struct{}) {
 	file, _ := a.Stderr.(*os.File)
 	terminal := file != nil && !a.JSON && term.IsTerminal(int(file.Fd()))
 	next, every := noteAfter, noteEvery
@@ -80,12 +81,20 @@ func (a *Opener) showWait(e lease.Event, url string, holders func(lease.Record) 
 			return
 		case <-timer.C:
 		}
-		if text == "" {
+		if text == "" || !terminal { // a terminal shows it each second
 			holder := "held by " + holders(lease.Record{Holder: e.Holder})
 			if !e.Since.IsZero() {
 				holder += " since " + output.ShortTime(e.Since)
 			}
+			if t := notBefore(e.Name); !t.IsZero() {
+				holder = FreeAfter(t)
+			}
 			text = fmt.Sprintf("%s, on %s", holder, url)
+			select {
+			case <-stop: // meanwhile
+				return
+			default:
+			}
 		}
 		waited := time.Since(since).Round(time.Second)
 		if terminal {
@@ -95,6 +104,11 @@ func (a *Opener) showWait(e lease.Event, url string, holders func(lease.Record) 
 		}
 		next = later(next, every)
 	}
+}
+
+// FreeAfter says that no client can take a free lock before a time.
+func FreeAfter(t time.Time) string {
+	return fmt.Sprintf("free, but clients cannot take it before %s (--min-interval)", output.ShortTime(t))
 }
 
 // later returns after how much of a wait it is shown next.

@@ -40,7 +40,7 @@ func TestWaitingInAPipe(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			var out lockedBuffer
 			a := &Opener{&cmdline.Invocation{Access: stores.Access{Printer: output.Printer{Stderr: &out, Quiet: fmt.Sprint(args) == "[--quiet]", JSON: fmt.Sprint(args) == "[--json]"}}}}
-			hear := a.waitingLine("file:/locks", &Flags{}, func(r lease.Record) string { return r.Holder })
+			hear := a.waitingLine("file:/locks", &Flags{}, func(r lease.Record) string { return r.Holder }, func(string) (none time.Time) { return none })
 			lines := func() int { return strings.Count(out.String(), "\n") }
 			hear(lease.Event{Kind: lease.EventWaiting, Name: "job", Holder: "ada", Token: 7})
 			time.Sleep(4 * time.Second)
