@@ -230,7 +230,24 @@ func TestServeTofu(t *testing.T) {
 	start := func(args ...string) (address string, stop func()) {
 		return startServer(t, p, store, `the address of a state is (http://127\.0\.0\.1:\d+)/state/NAME`, append([]string{"serve", "tofu", "--listen", "127.0.0.1:0"}, args...)...)
 	}
+	// stalls sends a request whose body never ends, from a client that needs no password for that.
+	stalls := func(address, path, name string, want string) {
+		t.Helper()
+		conn, err := net.Dial("tcp", strings.TrimPrefix(address, "http://"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		_ = conn.SetDeadline(time.Now().Add(10 * time.Second))
+		_, err = io.WriteString(conn, "POST "+path+" HTTP/1.1\r\nHost: "+name+"\r\nContent-Length: 100000\r\n\r\n{")
+		reply, end := io.ReadAll(conn)
+		if err != nil || end != nil || !strings.HasPrefix(string(reply), "HTTP/1.1 "+want) {
+			t.Errorf("%s: %v, %v: %s", path, err, end, reply)
+		}
+	}
 	open, stop := start("--keep", "2")
+	stalls(open, "/state/s", "evil.example", "421")
+	stalls(open, "/healthz", "evil.example", "200")
 	for _, c := range []struct {
 		what, method, path string
 		change             func(*http.Request)
@@ -253,6 +270,7 @@ func TestServeTofu(t *testing.T) {
 
 	secret, stop := start("--password-file", "password")
 	defer stop()
+	stalls(secret, "/state/s", "localhost", "401")
 	ada := func(r *http.Request) { r.SetBasicAuth("ada", "correct horse") }
 	for _, method := range []string{"GET", "POST", "LOCK", "UNLOCK", "DELETE"} {
 		if status, reply := ask(method, secret+"/state/s", "", nil); status != 401 || strings.Contains(reply, "serial") {

@@ -149,15 +149,23 @@ func guard(inner http.Handler, o *serving.Access) http.Handler {
 		return serving.IsLoopback(host) || slices.ContainsFunc(o.Hosts, func(other string) bool { return strings.EqualFold(host, other) })
 	}
 	secret := o.Token != "" || o.User != ""
+	// The server waits for the rest of a body before it closes the connection: not for long without a password.
+	hasten := func(w http.ResponseWriter) {
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(time.Second))
+		w.Header().Set("Connection", "close")
+	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case r.URL.Path == "/healthz":
+			hasten(w)
 		case secret && !allowed(r):
 			w.Header().Set("WWW-Authenticate", `Basic realm="holdfast", charset="UTF-8"`)
 			w.Header().Set("Cache-Control", "no-store")
+			hasten(w)
 			http.Error(w, "this server needs a password or a token", http.StatusUnauthorized)
 			return
 		case !secret && !own(r.Host):
+			hasten(w)
 			http.Error(w, "this server has another name: name it with --host", http.StatusMisdirectedRequest)
 			return
 		}
