@@ -80,7 +80,7 @@ type commit struct {
 }
 
 const (
-	maxFile     = 64 << 20
+	maxFile     = 64 << 20 // bytes that a reader reads of a file
 	compactLock = "table/compactor"
 )
 
@@ -94,7 +94,7 @@ func Open(client *object.Client, leases *lease.Client, prefix string) (*Table, e
 	return &Table{client: client, log: log, leases: leases, prefix: prefix}, nil
 }
 
-// Insert adds rows, each a line of text, all of them or none. A nil error says that they
+// Insert adds rows, each a line of text, all of them or none: 64 MiB at most. A nil error says that they
 // are in the table, once. Otherwise [store.OutcomeOf] says whether they may be in the
 // table.
 func (t *Table) Insert(ctx context.Context, rows ...string) error {
@@ -135,7 +135,8 @@ func (t *Table) Rows(ctx context.Context) (rows []string, err error) {
 }
 
 // Compact makes one file of all, and removes what is no longer needed. It waits for the
-// lease of the compactor. It can be stopped at any point, and be run again.
+// lease of the compactor. It can be stopped at any point, and be run again. A table of more
+// than 64 MiB does not fit into one file, and keeps its files.
 func (t *Table) Compact(ctx context.Context) error {
 	return t.leases.Do(ctx, compactLock, func(ctx context.Context, guard *lease.Guard) error {
 		return t.compact(ctx, guard.Token())
@@ -303,6 +304,9 @@ func (t *Table) upload(ctx context.Context, rows []string) (file string, err err
 			return "", fmt.Errorf("a row has more than one line: %.80q", row)
 		}
 		body.WriteString(row + "\n")
+	}
+	if body.Len() > maxFile {
+		return "", fmt.Errorf("rows of %d bytes, at most %d fit into a file", body.Len(), maxFile)
 	}
 	file = fmt.Sprintf("%020d-%s", t.state.Entry, rand.Text())
 	_, err = t.client.Put(ctx, t.key(file), bytes.NewReader(body.Bytes()), &object.WriteOptions{IfAbsent: true})

@@ -122,6 +122,24 @@ func rows(t *testing.T, tab *table.Table) string {
 	return strings.Join(all, " ")
 }
 
+// TestRowsAboveTheBound: what is committed can be read again. A table above the bound of a file keeps its files.
+func TestRowsAboveTheBound(t *testing.T) {
+	w := newWorld()
+	tab, _ := w.open(t, nil)
+	row := strings.Repeat("x", 33<<20)
+	if err := tab.Insert(t.Context(), row, row); store.OutcomeOf(err) != store.NotApplied {
+		t.Errorf("66 MiB at once: %v", err)
+	}
+	insert(t, tab, row)
+	insert(t, tab, row)
+	if err := tab.Compact(t.Context()); err == nil {
+		t.Error("a file of 66 MiB")
+	}
+	if rows, err := tab.Rows(t.Context()); err != nil || len(rows) != 2 {
+		t.Errorf("%d rows, %v; want 2", len(rows), err)
+	}
+}
+
 // TestSlowWriter: a writer is stopped between its upload and its commit, while two
 // compactions remove what was begun before them. Its rows get into the table all the same.
 func TestSlowWriter(t *testing.T) {
