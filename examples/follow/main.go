@@ -70,7 +70,10 @@ func follow(ctx context.Context, dir, path string, ttl time.Duration, every int,
 	}
 	defer func() { err = errors.Join(err, keeper.Close(context.WithoutCancel(ctx))) }()
 
-	key := "follow/" + filepath.Base(path)
+	if path, err = filepath.Abs(path); err != nil {
+		return err
+	}
+	key := "follow/" + strings.TrimPrefix(filepath.ToSlash(path), "/")
 	handle := func(ctx context.Context, line checkpoint.Event[string]) error {
 		// One write for each line, so that the lines of two workers never mix. The
 		// token says under which lease it was handled.

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -82,7 +83,7 @@ func TestWorkersKilledAtRandom(t *testing.T) {
 	var watched sync.WaitGroup
 	position := make(chan uint64, 1)
 	var tokens atomic.Int64
-	watched.Go(func() { watch(t, watching, filepath.Join(dir, "store"), position, &tokens) })
+	watched.Go(func() { watch(t, watching, dir, position, &tokens) })
 
 	const workers = 4
 	var kills, stops int
@@ -153,6 +154,30 @@ func TestWorkersKilledAtRandom(t *testing.T) {
 	}
 }
 
+// TestEqualNames: two files with one name, in two directories, have a position each.
+func TestEqualNames(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"a", "b"} {
+		path := filepath.Join(dir, name, "events")
+		if err := os.Mkdir(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte("of "+name+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		in, out := io.Pipe()
+		ctx, stop := context.WithTimeout(t.Context(), 10*time.Second)
+		var wg sync.WaitGroup
+		wg.Go(func() { _ = out.CloseWithError(follow(ctx, filepath.Join(dir, "store"), path, time.Second, 1, out)) })
+		line, err := bufio.NewReader(in).ReadString('\n')
+		if !strings.HasSuffix(line, " of "+name+"\n") {
+			t.Errorf("%s: %q, %v", path, line, err)
+		}
+		stop()
+		wg.Wait()
+	}
+}
+
 // grow appends lines, some of them in two pieces, and returns how many.
 func grow(t *testing.T, ctx context.Context, f *os.File) int {
 	n := 0
@@ -175,7 +200,7 @@ func grow(t *testing.T, ctx context.Context, f *os.File) int {
 // watch reads the checkpoint all the time and demands that it never goes back. It
 // counts the leases under which it was fenced.
 func watch(t *testing.T, ctx context.Context, dir string, position chan uint64, tokens *atomic.Int64) {
-	st, err := filestore.Open(dir, nil)
+	st, err := filestore.Open(filepath.Join(dir, "store"), nil)
 	if err != nil {
 		t.Error(err)
 		return
@@ -187,7 +212,7 @@ func watch(t *testing.T, ctx context.Context, dir string, position chan uint64, 
 		return
 	}
 	last, token := uint64(0), uint64(0)
-	for cp, err := range k.Watch(ctx, "follow/events") {
+	for cp, err := range k.Watch(ctx, "follow"+dir+"/events") {
 		if ctx.Err() != nil {
 			return
 		}
