@@ -1,14 +1,12 @@
 package metrics
 
 import (
-	"context"
 	"errors"
 	"strings"
 	"time"
 
 	"github.com/holdfast-go/holdfast/lease"
 	"github.com/holdfast-go/holdfast/observe/metrics/promtext"
-	"github.com/holdfast-go/holdfast/store"
 )
 
 // locks is what the events say of the locks of a client. The mutex of the Metrics guards it.
@@ -50,56 +48,14 @@ func (l *locks) init() {
 	l.waiting, l.sessions = map[string]*label{}, map[string]time.Time{}
 }
 
-// The reasons of losses, failures and takeovers, as labels.
-var (
-	lossReasons = []struct {
-		err   error
-		label string
-	}{
-		{lease.ErrTakenOver, "taken_over"}, {lease.ErrExpired, "expired"}, {lease.ErrBroken, "broken"}, {lease.ErrRemoved, "removed"},
-		{lease.ErrRevoked, "revoked"}, {lease.ErrTicketUsed, "ticket_used"}, {nil, "other"},
-	}
-	failureReasons  = []string{"unresponsive", "closed", "unresolved", "timeout", "cancelled", "refused", "store"}
-	takeoverReasons = []struct{ text, label string }{
-		{"the earlier grant was broken", "broken"},
-		{"the earlier grant was of", "own"},
-		{"the process of the earlier holder is dead", "dead_process"},
-		{"the earlier holder did not renew", "expired"},
-		{"the earlier lease has expired", "expired"},
-		{"", "other"},
-	}
-)
-
-func lossReason(err error) string {
-	var lost *lease.LostError
-	if errors.As(err, &lost) {
-		err = lost.Reason // without the cause, which may be of another lease
-	}
-	for _, r := range lossReasons {
-		if r.err == nil || errors.Is(err, r.err) {
-			return r.label
-		}
-	}
-	return "other"
-}
-
-// failureReason returns the label of an error other than that the lock is busy or the job ran.
-func failureReason(err error) string {
-	switch {
-	case errors.Is(err, lease.ErrUnresponsive):
-		return "unresponsive"
-	case errors.Is(err, lease.ErrClosed), errors.Is(err, lease.ErrLost):
-		return "closed" // the client or the session
-	case errors.Is(err, lease.ErrUnresolved), store.InDoubt(err):
-		return "unresolved"
-	case errors.Is(err, context.DeadlineExceeded):
-		return "timeout"
-	case errors.Is(err, context.Canceled):
-		return "cancelled"
-	case store.Permanent(err):
-		return "refused"
-	}
-	return "store"
+// The reasons of takeovers, as labels.
+var takeoverReasons = []struct{ text, label string }{
+	{"the earlier grant was broken", "broken"},
+	{"the earlier grant was of", "own"},
+	{"the process of the earlier holder is dead", "dead_process"},
+	{"the earlier holder did not renew", "expired"},
+	{"the earlier lease has expired", "expired"},
+	{"", "other"},
 }
 
 func takeoverReason(reason string) string {
@@ -158,7 +114,7 @@ func (m *Metrics) OnEvent(e lease.Event) {
 			count(promtext.Busy)
 			m.set.Add(promtext.WaitSeconds, plain, max(e.Took, 0).Seconds())
 		default:
-			count(promtext.Failed, "reason", failureReason(e.Err))
+			count(promtext.Failed, "reason", promtext.FailureReason(e.Err))
 		}
 	case lease.EventTakenOver:
 		count(promtext.Takeovers, "reason", takeoverReason(e.Reason))
@@ -170,7 +126,7 @@ func (m *Metrics) OnEvent(e lease.Event) {
 	case lease.EventYieldRequested:
 		count(promtext.YieldRequests)
 	case lease.EventLost:
-		count(promtext.Lost, "reason", lossReason(e.Err))
+		count(promtext.Lost, "reason", promtext.LossReason(e.Err))
 		m.end(id, e.Time)
 	case lease.EventReleased:
 		result := "ok"
@@ -216,11 +172,10 @@ func (m *Metrics) bounded(value string) *label {
 	for _, name := range []string{promtext.Acquired, promtext.Busy, promtext.RanAlready, promtext.WaitSeconds, promtext.HeldSeconds, promtext.Waits, promtext.AtRisk, promtext.YieldRequests} {
 		add(name)
 	}
-	for _, r := range lossReasons {
-		add(promtext.Lost, "reason", r.label)
-	}
-	for _, r := range failureReasons {
-		add(promtext.Failed, "reason", r)
+	for _, name := range []string{promtext.Lost, promtext.Failed} {
+		for _, r := range promtext.Reasons(name) {
+			add(name, "reason", r)
+		}
 	}
 	for _, r := range takeoverReasons {
 		add(promtext.Takeovers, "reason", r.label)

@@ -200,6 +200,9 @@ func storesOf(handles []*openedStore) (all []string) {
 // signalled says that a signal has ended the wait.
 type signalled struct{ sig os.Signal }
 
+// Is says that this is a cancellation, for metrics.
+func (e *signalled) Is(target error) bool { return target == context.Canceled }
+
 func (e *signalled) Error() string { return "ended by " + child.SignalName(e.sig) }
 
 // busy turns the error of an acquire into the message and the error of run.

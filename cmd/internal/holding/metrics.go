@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -43,10 +44,14 @@ func metricsFile(path string) error {
 	return nil
 }
 
+// begin makes the counters of locks that are not in the file: Prometheus sees no increase in a counter that begins
+// with 1.
+func (t *tally) begin(ctx context.Context) error { return t.write(ctx, nil, "") }
+
 // add adds a run with this result to the counters.
 func (t *tally) add(ctx context.Context, result error) error {
 	now := time.Now()
-	add := map[string]float64{}
+	add, reason := map[string]float64{}, ""
 	switch {
 	case !t.acquired.IsZero():
 		add[promtext.Runs], add[promtext.Acquired] = 1, 1
@@ -58,7 +63,7 @@ func (t *tally) add(ctx context.Context, result error) error {
 			add[promtext.LastSuccess] = float64(now.Unix())
 		}
 		if resultOf(true, true, result) == "lost" {
-			add[promtext.Lost] = 1
+			add[promtext.Lost], reason = 1, promtext.LossReason(result)
 		}
 	case resultOf(false, false, result) == "busy":
 		add[promtext.Busy] = 1
@@ -67,8 +72,13 @@ func (t *tally) add(ctx context.Context, result error) error {
 		add[promtext.RanAlready] = 1
 		add[promtext.WaitSeconds] = now.Sub(t.began).Seconds()
 	default:
-		add[promtext.Failed] = 1
+		add[promtext.Failed], reason = 1, promtext.FailureReason(result)
 	}
+	return t.write(ctx, add, reason)
+}
+
+// write adds values to the file. At the beginning of a run there are none.
+func (t *tally) write(ctx context.Context, add map[string]float64, reason string) error {
 	dir, err := safefile.OpenAnyDir(filepath.Dir(t.file))
 	if err != nil {
 		return err
@@ -84,17 +94,31 @@ func (t *tally) add(ctx context.Context, result error) error {
 	if err != nil {
 		return err
 	}
+	if add == nil && !slices.ContainsFunc(t.names, func(lock string) bool {
+		_, old := values.Value(promtext.Runs, promtext.Labels("lock", lock, "store", t.store))
+		return !old
+	}) {
+		return nil
+	}
 	for _, lock := range t.names {
 		labels := promtext.Labels("lock", lock, "store", t.store)
 		for _, m := range promtext.WrittenBy(promtext.Run) {
 			value, isNew := add[m.Name]
 			_, isOld := values.Value(m.Name, labels)
 			switch {
+			case slices.Contains(m.Labels, "reason"):
+				for _, r := range promtext.Reasons(m.Name) {
+					by := 0.0
+					if r == reason {
+						by = value
+					}
+					values.Add(m.Name, labels+","+promtext.Labels("reason", r), by)
+				}
 			case m.Kind == promtext.Counter:
 				values.Add(m.Name, labels, value)
 			case isNew:
 				values.Put(m.Name, labels, value)
-			case !isOld && m.Name != promtext.LastStatus: // there, 0 would say that it ran
+			case add != nil && !isOld && m.Name != promtext.LastStatus: // there, 0 would say that it ran
 				values.Put(m.Name, labels, 0)
 			}
 		}

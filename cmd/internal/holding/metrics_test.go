@@ -2,6 +2,7 @@ package holding
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -27,11 +28,15 @@ func TestMetricsFile(t *testing.T) {
 	for _, run := range []struct {
 		acquired time.Time
 		result   error
-	}{{time.Now(), nil}, {time.Time{}, lease.ErrHeld}, {time.Time{}, nil}, {time.Time{}, errors.New("no store")}, {time.Now(), exit.With(exit.Lost, lease.ErrLost)}} {
+	}{{time.Now(), nil}, {time.Time{}, lease.ErrHeld}, {time.Time{}, nil}, {time.Time{}, errors.New("no store")}, {time.Time{}, exit.With(130, &signalled{os.Interrupt})}, {time.Now(), exit.With(exit.Lost, lease.ErrLost)}} {
 		tally := &tally{file: path, names: []string{`a"b`}, store: "file:///s", began: time.Now().Add(-time.Second), acquired: run.acquired}
 		if err := tally.add(t.Context(), run.result); err != nil {
 			t.Fatal(err)
 		}
+	}
+	first := &tally{file: path, names: []string{`a"b`, "new"}, store: "file:///s"} // has begun
+	if err := first.begin(t.Context()); err != nil {
+		t.Fatal(err)
 	}
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -49,13 +54,24 @@ func TestMetricsFile(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("run writes %q, the table says %q", got, want)
 	}
-	for name, value := range map[string]string{"runs_total": "43", "acquired_total": "2", "busy_total": "1", "ran_already_total": "1", "failed_total": "1", "lost_total": "1"} {
+	for name, value := range map[string]string{"runs_total": "43", "acquired_total": "2", "busy_total": "1", "ran_already_total": "1"} {
 		if line := "\nholdfast_" + name + `{lock="a\"b",store="file:///s"} ` + value + "\n"; !strings.Contains(string(text), line) {
+			t.Errorf("the file lacks %q:\n%s", line, text)
+		}
+	}
+	for name, value := range map[string]string{`failed_total{%s,reason="store"`: "1", `failed_total{%s,reason="cancelled"`: "1", `failed_total{%s,reason="timeout"`: "0", `lost_total{%s,reason="other"`: "1"} {
+		if line := "\nholdfast_" + fmt.Sprintf(name, `lock="a\"b",store="file:///s"`) + "} " + value + "\n"; !strings.Contains(string(text), line) {
 			t.Errorf("the file lacks %q:\n%s", line, text)
 		}
 	}
 	if strings.Contains(string(text), "other{") || strings.Contains(string(text), "unknown") {
 		t.Errorf("the file keeps the metrics of others:\n%s", text)
+	}
+	// Prometheus sees no increase in a counter that begins with 1. The other times are of runs that ended.
+	for line, want := range map[string]bool{`lost_total{lock="new",store="file:///s",reason="expired"} 0`: true, `runs_total{lock="new",store="file:///s"} 0`: true, `last_success_timestamp_seconds{lock="new"`: false} {
+		if strings.Contains(string(text), "\nholdfast_"+line) != want {
+			t.Errorf("%s in the file: %v, want %v:\n%s", line, !want, want, text)
+		}
 	}
 	check := exec.CommandContext(t.Context(), suitetest.NeedProgram(t, "promtool"), "check", "metrics")
 	check.Stdin = strings.NewReader(string(text))

@@ -207,6 +207,9 @@ func (a *access) run(ctx context.Context, f *runFlags, names, argv []string) (er
 	}
 	defer clients.Close()
 	tally.store = handles[0].url
+	if f.metrics != "" {
+		_ = tally.begin(ctx) // add reports an error
+	}
 	set, err := a.acquire(ctx, f, handles, signals)
 	if ran := (*lease.AlreadyRanError)(nil); errors.As(err, &ran) {
 		return a.ranAlready(ran, handles[0])
