@@ -160,6 +160,7 @@ func (m *Metrics) onSession(e *lease.Event) {
 // bounded returns the label of a lock that the rule maps to value. A new label gets its counters,
 // because Prometheus sees no increase in a counter that begins with 1.
 func (m *Metrics) bounded(value string) *label {
+	value = strings.ToValidUTF8(value, "\ufffd") // as the output has it
 	if m.labels[value] == nil && (len(value) > maxLabel || value == "" || len(m.labels) >= m.maxLabels) {
 		value = Other
 	}

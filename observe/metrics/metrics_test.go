@@ -324,6 +324,20 @@ func TestManyNames(t *testing.T) {
 	}
 }
 
+// The output replaces bytes that are not UTF-8: locks that differ in them have one label, and count together.
+func TestLabelsThatLookEqual(t *testing.T) {
+	m := metrics.New(&metrics.Options{Label: func(name string) string { return name[:4] }}) // cuts a character
+	for _, name := range []string{"jobä", "jobж"} {
+		m.OnEvent(lease.Event{Kind: lease.EventAcquired, Name: name, Token: 1, Time: time.Now(), Deadline: time.Now().Add(time.Minute)})
+	}
+	got := values(t, m)
+	for _, name := range []string{promtext.Acquired, promtext.Held} {
+		if n := got[name+"{lock=\"job\ufffd\"}"]; n != 2 {
+			t.Errorf("%s is %v, want 2", name, n)
+		}
+	}
+}
+
 // If the events of all ends are dropped, the leases do not stay in memory, even without a scrape.
 func TestForgetsGhosts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
