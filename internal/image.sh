@@ -11,7 +11,6 @@ version=${1:?usage: internal/image.sh VERSION}
 shift
 number=${version#v}
 certificates=${SSL_CERT_FILE:-/etc/ssl/certs/ca-certificates.crt}
-(cd dist && sha256sum --quiet --check SHA256SUMS)
 context=
 if [ "${1:-}" = --context ]; then
   context=${2:?--context needs a directory}
@@ -22,6 +21,7 @@ else
 fi
 for arch in amd64 arm64; do
   folder=holdfast_${number}_linux_$arch
+  (cd dist && grep -F " $folder.tar.gz" SHA256SUMS | sha256sum --quiet --check -) # fails if it is not listed
   mkdir -p "$context/$arch"
   for program in holdfast holdfast-stores; do
     tar -xzOf "dist/$folder.tar.gz" "$folder/$program" >"$context/$arch/$program"
