@@ -58,24 +58,29 @@ main=$$
   kill -USR1 "$main"
 } <&"$said" &
 
-# work runs one step, as a group of processes. It waits in such a way that the traps need not wait for the step.
+# work runs one step, as a group of processes without input. It waits in such a way that the traps need not wait for
+# the step.
 work() {
+  local status=0
   set -m
-  "$@" &
+  "$@" </dev/null &
   set +m
-  wait "$!"
+  wait "$!" || status=$?
+  end
+  return "$status"
 }
 
-# end ends the step with all that it has started. The helper releases the lock only after this script.
+# end ends the step with all that it has started. The lock is released only after this.
 end() {
-  kill -- "-$!" || return 0
+  to_step -TERM || return 0
   for _ in {1..10}; do
-    kill -0 -- "-$!" || return 0
+    to_step -0 || return 0
     sleep 0.1
   done
-  kill -9 -- "-$!" || :
-} 2>/dev/null
-trap end EXIT
+  to_step -KILL || :
+}
+to_step() { kill "$1" -- "-$!" 2>/dev/null; }
+trap 'trap "" HUP INT TERM USR1; end' EXIT # a second signal does not interrupt the end
 
 for ((step = 0; step < ${STEPS:-3}; step++)); do
   echo "step $step under token $token"
