@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -324,6 +325,52 @@ func TestTicketUseThatAnotherLeaseEnds(t *testing.T) {
 					mustRelease(t, mustAttach(t, b, unresolved.Ticket))
 				})
 			})
+		}
+	}
+}
+
+// The cause of the caller's context, while a read or a write hangs, is no answer about the lease of the ticket.
+func TestTicketCallThatAnotherLeaseEnds(t *testing.T) {
+	for _, cause := range []error{&lease.LostError{Name: "another", Reason: lease.ErrExpired}, lease.ErrReleased} {
+		for call, use := range map[string]func(ctx context.Context, c *lease.Client, ticket lease.Ticket) error{
+			"renew": func(ctx context.Context, c *lease.Client, ticket lease.Ticket) error {
+				return errOf(c.RenewTicket(ctx, ticket, nil))
+			},
+			"attach": func(ctx context.Context, c *lease.Client, ticket lease.Ticket) error {
+				return errOf(c.Attach(ctx, ticket))
+			},
+			"release": func(ctx context.Context, c *lease.Client, ticket lease.Ticket) error {
+				return c.ReleaseTicket(ctx, ticket)
+			},
+		} {
+			for _, writes := range []bool{false, true} {
+				t.Run(fmt.Sprintf("%s, %v, write %t", call, cause, writes), func(t *testing.T) {
+					bubble(t, func(t *testing.T, st store.Store) {
+						w := newWire(st)
+						a, b := client(t, w, pipeline(time.Minute)), client(t, st, pipeline(time.Minute))
+						ticket := mustDetach(t, mustTry(t, b, "job"))
+						ctx, cancel := context.WithCancelCause(t.Context())
+						time.AfterFunc(2*time.Second, func() { cancel(cause) })
+						w.set(func(op *store.Op) fault {
+							if op.Kind.Write() == writes {
+								return hang
+							}
+							return pass
+						})
+						err := use(ctx, a, ticket)
+						var lost *lease.LostError
+						for _, not := range []error{lease.ErrLost, lease.ErrReleased, lease.ErrExpired, cause} {
+							if errors.Is(err, not) || errors.As(err, &lost) {
+								t.Errorf("%v matches %v", err, not)
+							}
+						}
+						if err == nil || !strings.Contains(err.Error(), cause.Error()) {
+							t.Errorf("got %v, want an error with the text of the cause", err)
+						}
+						mustRelease(t, mustAttach(t, b, ticket))
+					})
+				})
+			}
 		}
 	}
 }

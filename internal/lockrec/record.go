@@ -359,9 +359,7 @@ func MayBeOpen(value []byte) bool {
 // TokenOf returns the token in the value of a register: the field "token" of the JSON object, as
 // in the record of a lock. If the value has no such field, TokenOf returns 0.
 func TokenOf(value []byte) uint64 {
-	var record struct {
-		Token uint64 `json:"token"`
-	}
+	var record struct{ Token uint64 }
 	if len(value) == 0 || value[0] != '{' || json.Unmarshal(value, &record) != nil {
 		return 0
 	}

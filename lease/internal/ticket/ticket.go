@@ -111,14 +111,13 @@ func Release(ctx context.Context, of *cell.Cell, t Ticket) error {
 	ctx, cancel := space.Bind(ctx)
 	defer cancel(nil)
 	u, err := begin(ctx, of, t, nil)
-	if err != nil {
-		return err
+	if err == nil {
+		err = u.free(ctx)
 	}
-	if err := u.free(ctx); err != nil {
-		return err
+	if err == nil {
+		space.Emit(event.Event{Kind: event.Released, Name: t.Name, Token: t.Token})
 	}
-	space.Emit(event.Event{Kind: event.Released, Name: t.Name, Token: t.Token})
-	return nil
+	return err
 }
 
 // use is one use of a ticket: one write over the version that it names.
@@ -144,17 +143,15 @@ func begin(ctx context.Context, of *cell.Cell, t Ticket, next func(*lockrec.Reco
 	}
 	now, err := of.Fetch(ctx)
 	if err != nil {
-		return nil, err
+		return nil, undecided{err}
 	}
 	t.PendingWrites = slices.Clone(t.PendingWrites)
 	u := &use{cell: of, t: t, next: next}
-	if err := u.found(now); err != nil {
-		return nil, err
+	err = u.found(now)
+	if err == nil && next != nil && u.left() <= 0 {
+		err = u.failed(ctx, u.lost(belief.ErrExpired))
 	}
-	if next != nil && u.left() <= 0 {
-		return nil, u.failed(ctx, u.lost(belief.ErrExpired))
-	}
-	return u, nil
+	return u, err
 }
 
 // check checks what can be checked of a ticket alone.
@@ -285,9 +282,13 @@ func (u *use) write(ctx context.Context) error {
 			u.next(&rec)
 			at = c.Clock.SinceStart()
 			u.t.PendingWrites = append(u.t.PendingWrites, sentWrite(c.Clock, rec.Nonce, at))
-			if err := u.tell(); err != nil {
-				retractWrite(&u.t, rec.Nonce)
-				return err
+			if u.announce != nil {
+				t := u.t
+				t.PendingWrites = slices.Clone(t.PendingWrites)
+				if err := u.announce(t); err != nil {
+					retractWrite(&u.t, rec.Nonce)
+					return err
+				}
 			}
 		case len(t.Sent) == 0:
 			return fmt.Errorf("lock %q: %w: %d writes with this ticket have no known outcome", u.t.Name, cell.ErrUnresolved, maxAnnounced)
@@ -328,27 +329,17 @@ func (u *use) pause(ctx context.Context, pause *cell.RetryPause, f cell.Finding)
 		err = fmt.Errorf("%w: %w", cell.ErrUnresolved, err)
 	}
 	if store.Permanent(err) {
-		return err
+		return undecided{err}
 	}
 	if ended := pause.Wait(ctx); ended != nil {
-		return fmt.Errorf("%w: %w", err, ended)
+		return undecided{fmt.Errorf("%w: %w", err, ended)}
 	}
 	return nil
 }
 
-// tell hands the ticket on before a write is sent.
-func (u *use) tell() error {
-	if u.announce == nil {
-		return nil
-	}
-	t := u.t
-	t.PendingWrites = slices.Clone(t.PendingWrites)
-	return u.announce(t)
-}
-
 // failed turns the error of a use into the one for the caller: a lease whose time has
-// passed is freed first, and a ticket that changed is handed on. The error does not decide: an error of the store
-// contains the cause of the caller's context, which can be the loss of another lease.
+// passed is freed first, and a ticket that changed is handed on. The error does not decide: an error of announce
+// can be the loss of another lease.
 func (u *use) failed(ctx context.Context, err error) error {
 	switch {
 	case u.over == belief.ErrExpired:
@@ -361,6 +352,20 @@ func (u *use) failed(ctx context.Context, err error) error {
 		return err
 	}
 	return &lockrec.TicketError{Ticket: u.t, Err: err}
+}
+
+// undecided is the error of a call to the store that has not shown whether the lease is over. It can contain the cause
+// of the caller's context, such as the end of another lease: undecided does not match that.
+type undecided struct{ error }
+
+func (e undecided) Is(target error) bool {
+	var lost *belief.LostError
+	return target != belief.ErrReleased && !(errors.As(e.error, &lost) && errors.Is(lost, target)) && errors.Is(e.error, target)
+}
+
+func (e undecided) As(target any) bool {
+	_, lost := target.(**belief.LostError)
+	return !lost && errors.As(e.error, target)
 }
 
 // free frees the lock in the state that the ticket names, and in no other.
