@@ -1,6 +1,7 @@
 package leases
 
 import (
+	"encoding/json"
 	"testing"
 	"time"
 
@@ -41,4 +42,18 @@ func TestJSON(t *testing.T) {
 	jsontest.Fields(t, "run", RunView{}, "A lock: ")
 	jsontest.Fields(t, "yield_request", YieldRequestView{}, "A lock: ")
 	jsontest.Fields(t, "held", HeldLock{}, "`run --report")
+}
+
+// TestJSONOfALateClock: a record can be renewed so late that its lease ends after the last time that JSON can have.
+// Then the view of the lock leaves that out, and the views of other locks are not lost with it.
+func TestJSONOfALateClock(t *testing.T) {
+	at := time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC)
+	for _, state := range []lease.State{lease.Held, lease.Broken} {
+		for _, zone := range []*time.Location{time.UTC, time.FixedZone("", -3600)} {
+			view := ViewOf(nil, lease.Info{Record: lease.Record{Name: "job", State: state, TTL: time.Minute, Granted: at, Renewed: at.In(zone)}}, "file:/x")
+			if b, err := json.Marshal(view); err != nil {
+				t.Errorf("%s: %s, %v", state, b, err)
+			}
+		}
+	}
 }

@@ -199,8 +199,8 @@ func renewal(client *lease.Client, info lease.Info) (renewed, expires *time.Time
 		return nil, nil, ""
 	}
 	renewed = &r.Renewed
-	if r.State == lease.Held || r.State == lease.Broken && !r.Immediate {
-		end := r.Renewed.Add(r.TTL)
+	end := r.Renewed.Add(r.TTL)
+	if (r.State == lease.Held || r.State == lease.Broken && !r.Immediate) && end.Year() <= 9999 { // JSON has no later time
 		expires = &end
 	}
 	if r.State == lease.Held {
