@@ -143,6 +143,9 @@ type children struct {
 	once sync.Once
 	mu   sync.Mutex
 	pids map[int]bool
+	// groups are the groups of the children that have ended. Only where /proc does not show the orphans they count: so
+	// orphans of other groups stay zombies there.
+	groups map[int]bool
 }
 
 // start starts a child. No orphan is reaped meanwhile: the child could be taken for one.
@@ -152,7 +155,7 @@ func (c *children) start(start func() (pid int, err error)) error {
 		return err
 	}
 	c.once.Do(func() {
-		c.pids = make(map[int]bool)
+		c.pids, c.groups = make(map[int]bool), make(map[int]bool)
 		ended := make(chan os.Signal, 1)
 		signal.Notify(ended, syscall.SIGCHLD)
 		go func() {
@@ -166,23 +169,35 @@ func (c *children) start(start func() (pid int, err error)) error {
 	pid, err := start()
 	if err == nil {
 		c.pids[pid] = true
+		delete(c.groups, pid)
 	}
 	return err
 }
 
 func (c *children) ended(pid int) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	delete(c.pids, pid)
-}
-
-func (c *children) reapOrphans() {
-	entries, err := os.ReadDir("/proc")
-	if err != nil {
+	if os.Getpid() != 1 {
 		return
 	}
 	c.mu.Lock()
+	delete(c.pids, pid)
+	c.groups[pid] = true
+	c.mu.Unlock()
+	c.reapOrphans()
+}
+
+func (c *children) reapOrphans() {
+	self, _ := os.Readlink("/proc/self")
+	entries, _ := os.ReadDir("/proc")
+	c.mu.Lock()
 	defer c.mu.Unlock()
+	if self != strconv.Itoa(os.Getpid()) { // there is no /proc, or it is that of another PID namespace
+		for group := range c.groups {
+			for pid := 1; pid > 0; {
+				pid, _ = unix.Wait4(-group, nil, unix.WNOHANG, nil)
+			}
+		}
+		return
+	}
 	for _, entry := range entries {
 		pid, err := strconv.Atoi(entry.Name())
 		if err != nil || c.pids[pid] {

@@ -230,7 +230,7 @@ func TestSlowStartOfTheHookForALoss(t *testing.T) {
 var pid1 = []string{"unshare", "--pid", "--fork", "--kill-child", "--mount-proc"}
 
 // TestPID1Statuses: as PID 1, lead and run learn the status of COMMAND and of a hook at once, and the right one, while
-// an orphan lives.
+// an orphan lives. An orphan in the group of COMMAND does not count when it has ended, even where /proc does not show it.
 func TestPID1Statuses(t *testing.T) {
 	t.Parallel()
 	suitetest.NeedRoot(t, "a PID namespace")
@@ -259,6 +259,28 @@ func TestPID1Statuses(t *testing.T) {
 			}
 		}
 	})
+	for name, under := range map[string][]string{
+		"no proc":      append(pid1[:len(pid1):len(pid1)], "sh", "-c", `exe=$(readlink -f "$0") && mount -t tmpfs none /proc && mkdir /proc/self && ln -s "$exe" /proc/self/exe && exec "$0" "$@"`),
+		"another proc": {"unshare", "--pid", "--fork", "--kill-child"},
+	} {
+		for _, c := range []struct {
+			option, command string
+			status          int
+		}{
+			{"--timeout=2s", "(sleep 1; sleep 0.2) & (sleep 0.5) & sleep 0.1; exec sleep 100", exit.TimedOut},
+			{"--wait-group", "(sleep 1) & exit 0", 0},
+			{"--kill-group", "sleep 60 & exit 3", 3},
+		} {
+			t.Run(name+" "+c.option, func(t *testing.T) {
+				t.Parallel()
+				s := newSupervised(t)
+				s.start([]string{"run", "job", c.option, "--", "sh", "-c", c.command}, under...)
+				if got := s.ended(); got != c.status {
+					t.Errorf("status %d, want %d: %s", got, c.status, &s.errs)
+				}
+			})
+		}
+	}
 }
 
 // TestHangUpThatReloads: a signal that COMMAND handles, and after which it continues, does not count as the end by a
