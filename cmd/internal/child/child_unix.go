@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -50,26 +51,32 @@ func Start(cmd *exec.Cmd, stdin io.Reader) (*Process, error) {
 		}
 	}
 	cmd.SysProcAttr = attr
+	if c.tty >= 0 && ignoresTTOU.Load() {
+		signal.Notify(make(chan os.Signal, 1), syscall.SIGTTOU) // the child must not inherit that an earlier Start ignores it
+	}
 	err := own.start(func() (pid int, err error) {
 		c.pid, err = startProcess(cmd)
 		return c.pid, err
 	})
+	if c.tty >= 0 {
+		// Taking the terminal back from the background must not stop this process, and a later write to it must not wait
+		// for the foreground. Ignore the signal only now, since the child would inherit that.
+		signal.Ignore(syscall.SIGTTOU)
+		ignoresTTOU.Store(true)
+	}
 	if err != nil {
 		if attr.Foreground {
 			// The child had the terminal for a moment before it failed.
-			signal.Ignore(syscall.SIGTTOU)
 			_ = unix.IoctlSetPointerInt(c.tty, unix.TIOCSPGRP, unix.Getpgrp())
 		}
 		return nil, err
 	}
-	if c.tty >= 0 {
-		// Taking the terminal back from the background must not stop this process. Ignore
-		// the signal only now, since the child would inherit that.
-		signal.Ignore(syscall.SIGTTOU)
-	}
 	go c.reap()
 	return c, nil
 }
+
+// ignoresTTOU says that this process ignores SIGTTOU since a Start.
+var ignoresTTOU atomic.Bool
 
 // startProcess starts cmd and returns its process id. The caller reaps the process.
 //
@@ -359,10 +366,7 @@ func (c *Process) Close() {
 	if c.tty < 0 {
 		return
 	}
-	defer func() {
-		c.tty = -1
-		signal.Notify(make(chan os.Signal, 1), syscall.SIGTTOU) // the next child must not inherit that it is ignored
-	}()
+	defer func() { c.tty = -1 }()
 	// Do not do this from the background: then another process has the terminal.
 	owner, err := unix.IoctlGetInt(c.tty, unix.TIOCGPGRP)
 	if err != nil || owner != c.pid && owner != unix.Getpgrp() {

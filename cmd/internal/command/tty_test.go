@@ -167,6 +167,20 @@ func TestTerminalJobControl(t *testing.T) {
 	sh.expect(`[^-]icanon`)
 }
 
+// TestTerminalThatStopsWriters: in the background of a terminal that stops those who write to it, run writes a note
+// after its command, and ends.
+func TestTerminalThatStopsWriters(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	bin := holdfastBinary(t)
+	sh := onTerminal(t, dir, "bash", "--norc", "--noprofile", "-i")
+	sh.prompt()
+	sh.send("stty tostop; " + bin + " run job --on-release false -- true </dev/tty &\n")
+	sh.expect("--on-release false: exit status 1")
+	sh.send("wait; echo en''ded\n")
+	sh.expect("ended")
+}
+
 // Waiting on a terminal shows for whom, and how long, on one line that is no wider than the
 // terminal; nothing of it is left.
 func TestTerminalWaiting(t *testing.T) {
