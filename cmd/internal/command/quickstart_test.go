@@ -45,7 +45,7 @@ func TestQuickstart(t *testing.T) {
 		var out string
 		if block[1] == "sh" {
 			script := strings.ReplaceAll(block[2], "s3://my-bucket/locks?region=eu-central-1", bucket)
-			cmd := exec.CommandContext(t.Context(), "sh", "-ec", script)
+			cmd := exec.CommandContext(t.Context(), "sh", "-c", script)
 			cmd.Dir = dir
 			out = run(cmd)
 		} else {
@@ -64,6 +64,63 @@ func TestQuickstart(t *testing.T) {
 		}
 		if !strings.Contains(out, wants[i]) {
 			t.Errorf("block %d says %q, and not %q", i+1, out, wants[i])
+		}
+	}
+}
+
+// The scripts of several steps in docs/quickstart.md and in the help run in a plain shell. They do not deploy without
+// the lock, and report its loss.
+func TestDocumentedPipelines(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../../../docs/quickstart.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	help := func(command string) string {
+		out, err := exec.CommandContext(t.Context(), holdfastBinary(t), command, "--help").Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(out)
+	}
+	script := regexp.MustCompile(`(?m)^ *(set -e.*\n *)?handle=(.*\n)+? *holdfast unlock.*$`)
+	const broken = `holdfast break deploy --now --token $(holdfast show deploy --json | sed -n 's/.*"token": *\([0-9]*\).*/\1/p')`
+	for _, source := range []struct{ name, text string }{{"quickstart", string(page)}, {"lock", help("lock")}, {"unlock", help("unlock")}} {
+		text := script.FindString(source.text)
+		for _, test := range []struct {
+			name, build, deploy, want string
+			busy                      bool
+		}{
+			{name: "free", want: "deployed\nstatus 0\n"},
+			{name: "busy", busy: true, want: "status 75\n"},
+			{name: "lost in the first step", build: broken, want: "status 76\n"},
+			{name: "lost in the last step", deploy: broken, want: "deployed\nstatus 76\n"},
+			{name: "a step fails", deploy: "exit 7", want: "deployed\nstatus 7\n"},
+		} {
+			if test.build != "" && !strings.Contains(text, "./build.sh") {
+				continue
+			}
+			t.Run(source.name+"/"+test.name, func(t *testing.T) {
+				t.Parallel()
+				dir := t.TempDir()
+				for name, body := range map[string]string{"build.sh": test.build, "deploy.sh": "echo deployed\n" + test.deploy, "script.sh": strings.Replace(text, "--wait 10m", "", 1)} {
+					if err := os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\n"+body+"\n"), 0o700); err != nil {
+						t.Fatal(err)
+					}
+				}
+				line := "sh script.sh; echo status $?"
+				if test.busy {
+					line = "holdfast lock deploy >/dev/null && " + line
+				}
+				cmd := exec.CommandContext(t.Context(), "sh", "-c", line)
+				cmd.Dir = dir
+				cmd.Env = append(os.Environ(), "PATH="+filepath.Dir(holdfastBinary(t))+":"+os.Getenv("PATH"), "HOME="+dir, "XDG_STATE_HOME="+dir, "HOLDFAST_WAIT=0s", "HOLDFAST_STORE=file:"+filepath.Join(dir, "store"))
+				var stderr strings.Builder
+				cmd.Stderr = &stderr
+				if out, err := cmd.Output(); err != nil || string(out) != test.want {
+					t.Errorf("%s\n%v, stdout %q, want %q; stderr %s", text, err, out, test.want, &stderr)
+				}
+			})
 		}
 	}
 }

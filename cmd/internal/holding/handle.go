@@ -49,14 +49,15 @@ the lock when that process has ended.
 
 --handle names the handle file. lock replaces an existing file only if the file is a handle and
 the lease of that handle has ended.`,
-		Example: `  handle=$(holdfast lock deploy --ttl 20m)
+		Example: `  set -e                         # end this script at the first error
+  handle=$(holdfast lock deploy --renew-until $$)
   ./build.sh
-  holdfast renew "$handle"       # renew for 20 more minutes; status 76 if the lock is lost
+  holdfast renew "$handle"       # status 76 if the lock is lost
   ./deploy.sh
-  holdfast unlock "$handle"
+  holdfast unlock "$handle"      # status 76 if the lock is lost
 
-  # a background process renews the lock until this script ends
-  handle=$(holdfast lock deploy --renew-until $$)`,
+  # steps in separate processes, without a background process: renew before 20 minutes are over
+  holdfast lock deploy --ttl 20m --handle deploy.json`,
 		ValidArgsFunction: a.CompleteLocks(),
 		Args:              cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -369,8 +370,9 @@ lock during your work.
 
 If HANDLE is an old copy from before a renewal, the status is also 76. Then unlock changes
 nothing, and the newer handle remains valid.`,
-		Example: `  handle=$(holdfast lock deploy --ttl 20m)
-  trap 'holdfast unlock "$handle"' EXIT`,
+		Example: `  handle=$(holdfast lock deploy --renew-until $$) || exit
+  ./deploy.sh || exit
+  holdfast unlock "$handle" || exit  # status 76 if the lock was lost`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := a.unlock(cmd.Context(), args[0], ""); err != nil {
