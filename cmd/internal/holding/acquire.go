@@ -222,7 +222,7 @@ func (a *access) busy(ctx context.Context, f *runFlags, handles []*openedStore, 
 			b.on, client, b.orphans = h.again, h.client, leftRunning(ctx, h.store, held.Record)
 		}
 	}
-	b.By = leases.HoldersOf(ctx, client, held.Record)
+	b.By, b.broken = leases.HoldersOf(ctx, client, held.Record), leases.AfterBreak(client, held.Record)
 	return exit.With(f.conflictStatus, b)
 }
 

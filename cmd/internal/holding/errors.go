@@ -17,6 +17,7 @@ type BusyError struct {
 	By      string // who holds it
 	on      string // the URL of its store, with its parameters
 	orphans string // what a dead holder has left running
+	broken  string // when other clients can take it after a break
 }
 
 func (e *BusyError) Unwrap() error { return e.HeldError }
@@ -83,7 +84,8 @@ func (e *BusyError) Hints() (hints []string) {
 	width := max(len(ask), len(end))
 	return append(hints,
 		fmt.Sprintf("%-*s  %s ask %s --wait 5m", width, ask, line, output.Quote(e.Name)),
-		fmt.Sprintf("%-*s  %s   (free in at most %v)", width, end, forced, r.TTL),
+		fmt.Sprintf("%-*s  %s", width, end, forced),
+		fmt.Sprintf("After a break, %s.", e.broken),
 		fmt.Sprintf("Add --now to break only if %s at the same time as the next holder.", dead))
 }
 

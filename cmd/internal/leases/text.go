@@ -70,20 +70,32 @@ func (v *LockView) Explained() string {
 		return fmt.Sprintf("the holder is dead, but processes that it started still run: %s", strings.Trim(fmt.Sprint(v.Orphans), "[]"))
 	case v.Liveness == "orphans":
 		return "the holder is dead, but processes that it started still run"
-	case v.State == "broken" && (v.now || v.over):
-		return "the lock was broken: the next client can take it"
-	case v.State == "broken" && len(v.Holders) > 0:
-		return "the lock was broken: other clients can take it when all holders have stopped, or their sessions have ended"
-	case v.State == "broken" && v.Session != "":
-		return "the lock was broken: the holder stops at the next renewal of its session, and frees the lock; without a renewal, other clients take the lock when the session has expired"
 	case v.State == "broken":
-		return fmt.Sprintf("the lock was broken: other clients can take it when the holder has stopped, at the latest after they have watched it for %v", waited)
+		return "the lock was broken: " + v.afterBreak()
 	case v.State == "held" && v.over:
 		return "the session of the holder has ended: the next client can take the lock"
 	case v.State == "held" && v.Liveness == "dead":
 		return "the holder is dead: the next client can take the lock"
 	}
 	return ""
+}
+
+// AfterBreak says when other clients can take the lock of a record that is broken, or that a user may break.
+func AfterBreak(client *lease.Client, r lease.Record) string {
+	v := ViewOf(client, lease.Info{Record: r}, "")
+	return v.afterBreak()
+}
+
+func (v *LockView) afterBreak() string {
+	switch {
+	case v.now || v.over:
+		return "the next client can take it"
+	case len(v.Holders) > 0:
+		return "other clients can take it when all holders have stopped, or their sessions have ended"
+	case v.Session != "":
+		return "the holder stops at the next renewal of its session, and frees the lock; without a renewal, other clients take the lock when the session has expired"
+	}
+	return fmt.Sprintf("other clients can take it when the holder has stopped, at the latest after they have watched it for %v", v.watched.Round(time.Millisecond))
 }
 
 // HoldersOf names the holders of the lock of a record, as far as their sessions tell it soon.

@@ -95,14 +95,6 @@ func (a *access) breakLock(ctx context.Context, name string, token uint64, opts 
 	if a.JSON {
 		return a.PrintJSON(leases.ViewOf(client, lease.Info{Record: rec}, st.URL))
 	}
-	stopped := "the holder has"
-	if before.Record.State == lease.Shared {
-		stopped = "all holders have"
-	}
-	others := fmt.Sprintf("other clients can take the lock when %s stopped, at the latest %v after the last renewal", stopped, rec.TTL)
-	if opts.Immediate {
-		others = "other clients can take the lock now"
-	}
 	again := ""
 	if rec.Run != nil && rec.Run.RerunAllowed {
 		again = "; the job may run again in this period"
@@ -115,7 +107,7 @@ func (a *access) breakLock(ctx context.Context, name string, token uint64, opts 
 	if before.Record.State == lease.Shared {
 		by = "the lock had several holders"
 	}
-	a.Notef("lock %q on %s is broken: %s; the token is now %d; %s%s", name, st.URL, by, rec.Token, others, again)
+	a.Notef("lock %q on %s is broken: %s; the token is now %d; %s%s", name, st.URL, by, rec.Token, leases.AfterBreak(client, rec), again)
 	return nil
 }
 
@@ -132,7 +124,7 @@ func (a *access) confirmBreak(ctx context.Context, client *lease.Client, name st
 	if n := len(info.Record.Holders); n > 0 {
 		held = fmt.Sprintf("Lock %q has %d holders (token %d).", name, n, info.Record.Token)
 	}
-	question := fmt.Sprintf("%s A break ends the work of the holder. Other clients can take the lock when the holder has stopped, at the latest after %v. Break the lock?", held, info.Record.TTL)
+	question := fmt.Sprintf("%s A break ends the work of the holder: %s. Break the lock?", held, leases.AfterBreak(client, info.Record))
 	switch {
 	case info.Record.State == lease.Free:
 		question = fmt.Sprintf("Lock %q is free, but clients cannot take it yet. Let other clients take it now?", name)
