@@ -270,6 +270,7 @@ func (a *access) checkpointReset(f *checkpointFlags) *cobra.Command {
 		Short: "Set a checkpoint to any sequence, also a lower one",
 		Long: `Set a checkpoint to any sequence, also to a lower one. reset begins a new epoch. A worker that
 read the checkpoint before the reset must read it again before the worker can save a sequence.
+If no checkpoint has this name, reset creates it, and prints a note.
 
 On a terminal reset first shows the change, and asks for confirmation.`,
 		Example: `  holdfast checkpoint reset orders 10
@@ -290,9 +291,13 @@ On a terminal reset first shows the change, and asks for confirmation.`,
 				if err := a.confirmChange(ctx, k, args[0], what, c); err != nil {
 					return err
 				}
+				_, absent := k.Get(ctx, args[0], nil)
 				now, err := k.Reset(ctx, args[0], to, opts)
 				if err != nil {
 					return err
+				}
+				if errors.Is(absent, store.ErrNotFound) { // the key may be misspelled
+					a.Notef("checkpoint %q did not exist: reset created it", args[0])
 				}
 				return a.printCheckpoint(viewCheckpoint(now))
 			})
@@ -322,6 +327,9 @@ func (a *access) checkpointRemove(f *checkpointFlags) *cobra.Command {
 					return err
 				}
 				before, err := k.Delete(ctx, args[0], opts)
+				if op := (*store.OpError)(nil); errors.As(err, &op) && op.Op == "checkpoint delete" {
+					op.Op = "checkpoint rm"
+				}
 				if err == nil && a.JSON {
 					return a.PrintJSON(map[string]any{"key": args[0], "deleted": before.Exists})
 				}

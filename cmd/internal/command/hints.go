@@ -82,10 +82,14 @@ func (a *app) hints(err error) []string {
 	on := a.onStore(err)
 	switch status := exit.Status(err); {
 	case errors.Is(err, checkpoint.ErrFenced):
-		return []string{
-			"if you gave no token: give the token of your grant with --fence",
-			"if you gave a token: a later holder has used the lock; stop, and start the job again",
+		hints := []string{"a later holder has used the lock: stop, and start the job again"}
+		if strings.Contains(err.Error(), "the call has no token") {
+			hints[0] = "give the token of your grant with --fence"
 		}
+		if a.Path != "holdfast checkpoint advance" { // reset, rm and import
+			hints = append(hints, "to change the checkpoint without a token: --force")
+		}
+		return hints
 	case status == exit.Lost && errors.Is(err, lease.ErrLost):
 		return []string{"check what the command has done, then start it again"}
 	case status == exit.Unknown:
