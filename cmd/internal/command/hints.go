@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/cmd/internal/exit"
@@ -99,7 +100,14 @@ func (a *app) hints(err error) []string {
 	case a.Path != "holdfast init" && needsInit(err):
 		return []string{"to create what is missing: " + on + " init"}
 	case status == exit.Unreachable && a.Opened != "":
-		return []string{"check the server and the network, then: " + on + " doctor"}
+		check := "check the server and the network"
+		if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+			check = "free some space"
+		}
+		if a.AgainAfter(err) == "" {
+			return []string{check + ": " + output.StoreName(err)}
+		}
+		return []string{check + ", then: " + on + " doctor"}
 	case status == exit.Denied && !strings.HasPrefix(a.Opened, "file:") && errors.Is(err, store.ErrDenied):
 		return []string{"the rights that each store needs: holdfast help permissions"}
 	case errors.Is(err, lease.ErrTokenMismatch):

@@ -69,9 +69,14 @@ type storeNamer interface{ StoreName() string }
 var _ storeNamer = (*store.OpError)(nil)
 
 // NamesStore reports whether the text of an error names the store.
-func NamesStore(err error) bool {
-	var n storeNamer
-	return errors.As(err, &n) && n.StoreName() != ""
+func NamesStore(err error) bool { return StoreName(err) != "" }
+
+// StoreName returns the name of the store of an error; empty if the error has none.
+func StoreName(err error) string {
+	if n := (storeNamer)(nil); errors.As(err, &n) {
+		return n.StoreName()
+	}
+	return ""
 }
 
 // ofStore reports whether the store as a whole is at fault.

@@ -77,10 +77,10 @@ func (a *Access) note(shown, parameters string) {
 }
 
 // AgainAfter returns the URL that opens the store of an error again. If the error names no store, this is the
-// store that was opened last; empty if there is none.
+// store that was opened last. The URL is empty if no store was opened, or if the error is of the bucket of items.
 func (a *Access) AgainAfter(err error) string {
-	if op := (*store.OpError)(nil); errors.As(err, &op) && a.again[op.Store] != "" {
-		return a.again[op.Store]
+	if name := output.StoreName(err); name != "" && a.again[a.Opened] != "" {
+		return a.again[name]
 	}
 	return a.Again
 }
