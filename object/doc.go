@@ -1,12 +1,12 @@
 // Package object reads and writes objects. If several writers compete, only one wins, and each
 // writer knows the outcome of its own write. An object has a key, a body of any size, a few words
-// of metadata, and a [Version]. The objects are in S3, in a directory, or in memory.
+// of metadata, and a [Version]. The objects are in S3, Google Cloud Storage, Azure, a directory, or memory.
 //
 // # Use
 //
 // Open a bucket, and create a [Client] for it:
 //
-//	bucket, err := dirbucket.Open("/var/lib/app/objects", nil) // or s3bucket.Open
+//	bucket, err := dirbucket.Open("/var/lib/app/objects", nil) // or s3bucket.Open, gcsbucket.Open
 //	client, err := object.New(bucket, nil)
 //
 // Read with [Client.ReadAll], [Client.Get], [Client.Stat] and [Client.List]. Write with

@@ -9,9 +9,9 @@
 //	s, err := filestore.Open("/var/lib/jobs", nil)
 //	client, err := lease.New(s, nil)
 //
-// The stores are filestore (a directory), sqlstore (SQLite, PostgreSQL), bucketstore (object
-// storage), memstore (one process), and the stores in the modules for cloud services. To use a
-// store yourself:
+// The stores are filestore (a directory), sqlstore (SQLite, PostgreSQL, MySQL), bucketstore (object storage), memstore
+// (one process), and the stores in the modules for DynamoDB, Redis, etcd, NATS, Kubernetes and others. To use a store
+// yourself:
 //
 //   - [Prefix] returns a store of all keys below a prefix. So several teams can share one store.
 //   - [Update] reads a value, changes it and writes it. It starts again after a conflict.

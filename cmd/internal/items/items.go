@@ -33,7 +33,7 @@ type itemFlags struct {
 func (f *itemFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&f.table, "table", "", "table of the items: "+stores.TableForms())
-	flags.StringVar(&f.bucket, "bucket", "", "bucket of the large attributes: s3://BUCKET/PREFIX or file:DIR")
+	flags.StringVar(&f.bucket, "bucket", "", "bucket of the large attributes: s3://BUCKET/PREFIX, gs://BUCKET/PREFIX, azblob://ACCOUNT/CONTAINER/PREFIX or file:DIR")
 	flags.StringVar(&f.layout, "layout", layoutOwn, "format of object names and references: holdfast or pynamodb_mate")
 	cmdline.CompleteFlag(cmd, "layout", layoutOwn, layoutMate)
 	flags.StringVar(&f.base, "reference-base", "", "name of the bucket in references (default: the URL of the bucket); give the same name to all programs")
@@ -138,7 +138,7 @@ func (f *itemFlags) bucketURL(flags *pflag.FlagSet, a *access, makes bool) (*sto
 		return nil, exit.Usagef("--bucket, or %s, is empty: name the bucket of the large attributes", cmdline.VariableOf("bucket"))
 	}
 	if f.bucket == "" {
-		return nil, exit.Usagef("name the bucket of the large attributes: --bucket s3://BUCKET/PREFIX or file:DIR, or %s", cmdline.VariableOf("bucket"))
+		return nil, exit.Usagef("name the bucket of the large attributes: --bucket s3://BUCKET/PREFIX, gs://BUCKET/PREFIX, azblob://ACCOUNT/CONTAINER/PREFIX or file:DIR, or %s", cmdline.VariableOf("bucket"))
 	}
 	at, err := a.parseBucket(f.bucket, makes)
 	if err != nil {

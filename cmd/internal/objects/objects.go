@@ -254,9 +254,9 @@ not change. After that, holders with a lower token cannot write the object. So a
 calls fence, and then reads. If the object does not exist, fence stores the token in a mark.
 Readers do not see the mark.
 
-fence needs a store that never uses a version twice: a directory, gs://, or a bucket with an index
-(index=self). For other buckets the status is 78. If the object carries a higher token, the status
-is 76.`,
+fence needs a store that never uses a version twice: a directory, gs://, azblob://, or a bucket
+with an index (index=self). For other buckets the status is 78. If the object carries a higher
+token, the status is 76.`,
 		Example:           `  holdfast run deploy -- sh -c 'holdfast object fence file:/srv/shared/state.json --fence $HOLDFAST_TOKEN && ./deploy.sh'`,
 		ValidArgsFunction: cmdline.CompleteFirst(objectURLs),
 		Args:              cobra.ExactArgs(1),
