@@ -132,7 +132,8 @@ If a right is missing, the store refuses the request, and the exit status is 77.
 const leasesTopic = `A holder has a lock under a lease. If the holder does not renew the lease in time, it loses the
 lock.
 
-  --ttl              how long a lease lasts without a renewal (default 30s; lock 1h)
+  --ttl              how long a lease lasts without a renewal (default 30s). For lock: how long you
+                     can rely on it (default 1h, or 1m with --renew-until). Its lease is longer
   --margin           time that the holder reserves for late timers (default: TTL/10)
   --grace            time in which the work must stop after a loss (default: TTL/4, at most 5s)
   --max-clock-drift  maximum error of the rate of a clock (default 0.01, which is 1 %)
