@@ -18,7 +18,7 @@ import (
 
 // begin of the driver
 
-// driver keeps the texts of registers. Take the map for your server: each method is one
+// driver keeps the texts of registers. The map stands for your server: each method is one
 // request to it.
 type driver struct {
 	mu   sync.Mutex
