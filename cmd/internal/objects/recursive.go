@@ -74,7 +74,12 @@ func (a *access) cpFiles(ctx context.Context, from string, dst *stores.ObjectURL
 	}
 	defer root.Close()
 	t := a.newTree("copied")
-	if dryRun {
+	empty := true
+	for range filesIn(ctx, root, ".") {
+		empty = false
+		break
+	}
+	if dryRun || empty { // else an empty directory creates a bucket
 		return t.run(ctx, from, filesIn(ctx, root, "."), func(_ context.Context, e treeEntry) (string, any, error) {
 			return urlBelow(dst, e.name), removedView{urlBelow(dst, e.name), dst.Key + e.name}, nil
 		})
