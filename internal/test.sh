@@ -193,7 +193,7 @@ await "$servers" || cat "$work/servers"
 # Under a load of other tests, servers answer too late. So the tests that compute much come last, beside each other only.
 # With their data in memory, servers cost less processor time: no test cuts their power.
 if [ "$(df --output=avail /dev/shm 2>/dev/null | tail -n 1)" -gt 4000000 ] 2>/dev/null; then
-  export HOLDFAST_SERVER_DATA=/dev/shm # it has 4 GB
+  export TEST_SERVER_DATA=/dev/shm # it has 4 GB
 fi
 on_servers=(go test "${race[@]}" -vet=off -timeout 25m)
 # Stores and adapters with packages of their own mostly wait, for leases to expire and for servers to start again:

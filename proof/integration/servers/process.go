@@ -73,7 +73,7 @@ func launchOnce(ctx context.Context, name string, command commandFunc, ready fun
 	if err != nil {
 		return nil, err
 	}
-	dir, err := os.MkdirTemp(os.Getenv("HOLDFAST_SERVER_DATA"), "holdfast-"+name+"-")
+	dir, err := os.MkdirTemp(os.Getenv("TEST_SERVER_DATA"), "holdfast-"+name+"-")
 	if err != nil {
 		return nil, err
 	}
