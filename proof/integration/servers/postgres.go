@@ -47,8 +47,9 @@ func NewPostgres(t testing.TB) *Postgres {
 func StartPostgres(ctx context.Context, dir string) (*Postgres, error) {
 	p := &Postgres{data: filepath.Join(dir, "data")}
 	p.Restartable = newRestartable("postgres", func(address string) (*exec.Cmd, error) {
+		// Otherwise a server that is killed leaves its shared memory behind, in /dev/shm.
 		return p.command("postgres", "-D", p.data, "-p", portOf(address), "-c", "listen_addresses=127.0.0.1",
-			"-c", "unix_socket_directories=", "-c", "max_connections=200")
+			"-c", "unix_socket_directories=", "-c", "max_connections=200", "-c", "dynamic_shared_memory_type=mmap")
 	}, func(ctx context.Context, address string) error {
 		conn, err := pgx.Connect(ctx, p.URL(address))
 		if err == nil {
