@@ -88,7 +88,7 @@ func (s *Store) passing(key string) *register {
 }
 
 func (s *Store) newRegister(key string) *register {
-	return &register{key: key, object: s.prefix + objectName(key), seen: map[string]sighting{}, superseded: map[string]uint64{}}
+	return &register{key: key, object: s.ObjectKey(key), seen: map[string]sighting{}, superseded: map[string]uint64{}}
 }
 
 // known returns a copy of what was seen so far, and of its order.

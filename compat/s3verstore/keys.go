@@ -179,7 +179,7 @@ func (s *Store) findOne(ctx context.Context, key string, g *group) found {
 		if err != nil {
 			return found{err: err}
 		}
-		if key = strings.TrimPrefix(e.key, s.prefix); s.prefix+objectName(key) != g.object {
+		if key = strings.TrimPrefix(e.key, s.prefix); s.ObjectKey(key) != g.object {
 			return found{err: fmt.Errorf("%w: the object %s has an entry of another key, %.80q; find out which program copied the object", store.ErrCorrupt, g.object, e.key)}
 		}
 	}

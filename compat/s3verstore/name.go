@@ -31,6 +31,9 @@ const (
 	maxName    = 700
 )
 
+// ObjectKey returns the key of the object that has the register of a key.
+func (s *Store) ObjectKey(key string) string { return s.prefix + objectName(key) }
+
 // objectName returns the name of the object of a key, without the prefix.
 func objectName(key string) string {
 	name := escape(key) + ending

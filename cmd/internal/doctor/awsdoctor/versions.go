@@ -2,7 +2,6 @@ package awsdoctor
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"strings"
@@ -58,13 +57,13 @@ func (p *versions) clean(ctx context.Context, prefix string) []string {
 	if prefix = strings.Trim(prefix, "/"); prefix != "" {
 		prefix += "/"
 	}
-	n, also := 0, ""
+	n, dir, also := 0, prefix+p.e.Dir+"/", ""
 	var reason error
 	for _, key := range p.e.Made() {
 		if err := p.st.Erase(ctx, key); err != nil {
 			n, reason = n+1, err
-			if len(key) > longKey {
-				also += fmt.Sprintf(" and %s!long/%x!!", prefix, sha256.Sum256([]byte(key)))
+			if object := p.st.ObjectKey(key); !strings.HasPrefix(object, dir) { // of a long key
+				also += " and " + object
 			}
 		}
 	}
@@ -72,12 +71,8 @@ func (p *versions) clean(ctx context.Context, prefix string) []string {
 		return nil
 	}
 	return []string{fmt.Sprintf("up to %d objects below %s%s, and perhaps objects below %s, with all versions (removing needs the right s3:DeleteObjectVersion): %s",
-		n, prefix+p.e.Dir+"/", also, prefix+measureDir, doctor.Reason(reason))}
+		n, dir, also, prefix+measureDir, doctor.Reason(reason))}
 }
-
-// longKey is the length of keys whose objects s3verstore does not give the name of the key: only one
-// register of doctor has a longer key.
-const longKey = 300
 
 // settings looks for what would take away versions that are needed. Where it finds it
 // the rest is not tried: it would be refused.
