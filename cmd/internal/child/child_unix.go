@@ -150,8 +150,8 @@ type children struct {
 	once sync.Once
 	mu   sync.Mutex
 	pids map[int]bool
-	// groups are the groups of the children that have ended. Only where /proc does not show the orphans they count: so
-	// orphans of other groups stay zombies there.
+	// groups are the groups of the children that have ended. Where /proc does not show the orphans, only those of these
+	// groups are reaped, and others stay zombies.
 	groups map[int]bool
 }
 

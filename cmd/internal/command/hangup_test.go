@@ -68,8 +68,7 @@ func TestTerminalGoesAway(t *testing.T) {
 	})
 	t.Run("below a shell", func(t *testing.T) {
 		dir := t.TempDir()
-		sh := onTerminal(t, dir, "bash", "--norc", "--noprofile", "-i")
-		sh.prompt()
+		sh := shellOnTerminal(t, dir)
 		sh.send(bin + " run job -- sh -c 'touch up; exec sleep 600'\n")
 		await(t, "the command", isThere(filepath.Join(dir, "up")))
 		_ = sh.pty.Close()
@@ -116,8 +115,7 @@ func TestTerminalWaitingSignals(t *testing.T) {
 	dir := t.TempDir()
 	bin := holdfastBinary(t)
 	holder := holdFor(t, bin, dir, "job")
-	sh := onTerminal(t, dir, "bash", "--norc", "--noprofile", "-i")
-	sh.prompt()
+	sh := shellOnTerminal(t, dir)
 	sh.send(bin + " run job -- echo never; echo status $?\n")
 	sh.expect(`waiting for lock "job"`)
 	sh.send("\x03")
@@ -147,10 +145,9 @@ func TestTerminalWaitingSignals(t *testing.T) {
 // and fg continues all of them.
 func TestTerminalNested(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
 	bin := holdfastBinary(t)
-	sh := onTerminal(t, dir, "bash", "--norc", "--noprofile", "-i")
-	sh.prompt()
+	dir := t.TempDir()
+	sh := shellOnTerminal(t, dir)
 	sh.send(bin + " run outer -- " + bin + " run inner -- sh -c 'echo start''ed; cat'\n")
 	sh.expect("started\r\n")
 	sh.send("over here\n")
@@ -180,10 +177,9 @@ func TestTerminalNested(t *testing.T) {
 
 // A lock that was lost while everything was stopped: after fg the command does not continue.
 func TestTerminalLostWhileStopped(t *testing.T) {
-	dir := t.TempDir()
 	bin := holdfastBinary(t)
-	sh := onTerminal(t, dir, "bash", "--norc", "--noprofile", "-i")
-	sh.prompt()
+	dir := t.TempDir()
+	sh := shellOnTerminal(t, dir)
 	sh.send(bin + " run job --ttl 3s -- sh -c 'echo start''ed; read x; touch went-on'; echo status $?\n")
 	sh.expect("started\r\n")
 	sh.send("\x1a")

@@ -30,6 +30,14 @@ type terminal struct {
 	seen int
 }
 
+// shellOnTerminal returns a shell that waits for a line.
+func shellOnTerminal(t *testing.T, dir string) *terminal {
+	t.Helper()
+	sh := onTerminal(t, dir, "bash", "--norc", "--noprofile", "-i")
+	sh.prompt()
+	return sh
+}
+
 func onTerminal(t *testing.T, dir string, args ...string) *terminal {
 	t.Helper()
 	cmd := exec.Command(args[0], args[1:]...)
@@ -127,10 +135,7 @@ func (term *terminal) prompt() {
 // as without holdfast.
 func TestTerminalJobControl(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	bin := holdfastBinary(t)
-	sh := onTerminal(t, dir, "bash", "--norc", "--noprofile", "-i")
-	sh.prompt()
+	bin, sh := holdfastBinary(t), shellOnTerminal(t, t.TempDir())
 	sh.send(bin + " run job -- sh -c 'echo start''ed; cat'\n")
 	sh.expect("started\r\n")
 	sh.send("over here\n")
@@ -171,10 +176,7 @@ func TestTerminalJobControl(t *testing.T) {
 // after its command, and ends.
 func TestTerminalThatStopsWriters(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	bin := holdfastBinary(t)
-	sh := onTerminal(t, dir, "bash", "--norc", "--noprofile", "-i")
-	sh.prompt()
+	bin, sh := holdfastBinary(t), shellOnTerminal(t, t.TempDir())
 	sh.send("stty tostop; " + bin + " run job --on-release false -- true </dev/tty &\n")
 	sh.expect("--on-release false: exit status 1")
 	sh.send("wait; echo en''ded\n")
