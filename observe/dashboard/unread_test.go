@@ -15,14 +15,17 @@ import (
 )
 
 // slowList is a store whose listings take long, as those of a bucket with very many keys do.
-type slowList struct{ store.Store }
+type slowList struct {
+	store.Store
+	takes time.Duration
+}
 
 func (s slowList) List(ctx context.Context, prefix string) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		select {
 		case <-ctx.Done():
 			yield("", store.Cause(ctx))
-		case <-time.After(20 * time.Second):
+		case <-time.After(s.takes):
 			store.List(ctx, s.Store, prefix)(yield)
 		}
 	}
@@ -48,7 +51,7 @@ func hold(t *testing.T, st store.Store, names ...string) {
 func TestUnreadIsNotFree(t *testing.T) {
 	st := memstore.New()
 	hold(t, st, "job")
-	at := serve(t, slowList{st}, nil)
+	at := serve(t, slowList{st, 20 * time.Second}, nil)
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	events(ctx, t, at+"/events?kind=locks") // this page needs the listing
