@@ -81,11 +81,11 @@ func goBinary(ctx context.Context, pkg, version, program string) (string, error)
 }
 
 // goCommand returns a go command for a server. Neither the workspace nor the flags of the build that runs the
-// tests (the race detector, build tags) belong to the server's. Without debugging information, a build takes less
-// time.
+// tests (the race detector, build tags) belong to the server's. With the flags of internal/test.sh, the standard library
+// is compiled once for both.
 func goCommand(ctx context.Context, dir string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, "go", args...)
-	cmd.Env = append(os.Environ(), "GOBIN="+dir, "GOWORK=off", "GOFLAGS=-gcflags=all=-dwarf=false", "CGO_ENABLED=0",
+	cmd.Env = append(os.Environ(), "GOBIN="+dir, "GOWORK=off", "GOFLAGS=-trimpath -gcflags=all=-dwarf=false", "CGO_ENABLED=0",
 		"GOOS=", "GOARCH=", "GO111MODULE=")
 	cmd.Dir = dir
 	return cmd
