@@ -40,6 +40,12 @@ type ability struct {
 	handOut func(s *intercepted, target any) (asked, ok bool)
 }
 
+// interceptedAbility is the decorated form of an ability whose methods pass through the handler of s.
+type interceptedAbility[A any] struct {
+	s *intercepted
+	a A
+}
+
 // abilityOf returns the table line of the ability T. decorate makes its decorated form.
 func abilityOf[T any](name string, decorate func(*intercepted, T) T, kinds ...Kind) ability {
 	return ability{

@@ -17,10 +17,7 @@ type AgeReader interface {
 // OpGetAge is the operation of [AgeReader].
 const OpGetAge Kind = "get-age"
 
-type interceptedAgeReader struct {
-	s *intercepted
-	a AgeReader
-}
+type interceptedAgeReader interceptedAbility[AgeReader]
 
 func (w interceptedAgeReader) GetAge(ctx context.Context, key string) ([]byte, Version, time.Duration, error) {
 	op := &Op{Kind: OpGetAge, Key: key}

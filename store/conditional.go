@@ -28,10 +28,7 @@ func GetIfChanged(ctx context.Context, s Store, key string, seen Version) (value
 // OpGetIfChanged is the operation of [ConditionalGetter].
 const OpGetIfChanged Kind = "get-if-changed"
 
-type interceptedConditional struct {
-	s *intercepted
-	a ConditionalGetter
-}
+type interceptedConditional interceptedAbility[ConditionalGetter]
 
 func (w interceptedConditional) GetIfChanged(ctx context.Context, key string, seen Version) ([]byte, Version, bool, error) {
 	op := &Op{Kind: OpGetIfChanged, Key: key, Prev: seen}

@@ -28,10 +28,7 @@ func List(ctx context.Context, s Store, prefix string) iter.Seq2[string, error] 
 // OpList is the operation of [Lister].
 const OpList Kind = "list"
 
-type interceptedLister struct {
-	s *intercepted
-	a Lister
-}
+type interceptedLister interceptedAbility[Lister]
 
 func (w interceptedLister) List(ctx context.Context, prefix string) iter.Seq2[string, error] {
 	return listing(ctx, w.s, OpList, prefix, w.a.List, func(op *Op) *iter.Seq2[string, error] { return &op.Keys })

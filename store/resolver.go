@@ -12,10 +12,7 @@ type Resolver interface {
 // OpResolve is the operation of [Resolver].
 const OpResolve Kind = "resolve"
 
-type interceptedResolver struct {
-	s *intercepted
-	a Resolver
-}
+type interceptedResolver interceptedAbility[Resolver]
 
 func (w interceptedResolver) Resolve(ctx context.Context, key string, prev Version, writes ...Version) (ResolveResult, error) {
 	op := &Op{Kind: OpResolve, Key: key, Prev: prev, Writes: writes}

@@ -36,10 +36,7 @@ type TagLister interface {
 // OpListTags is the operation of [TagLister].
 const OpListTags Kind = "list-tags"
 
-type interceptedTagLister struct {
-	s *intercepted
-	a TagLister
-}
+type interceptedTagLister interceptedAbility[TagLister]
 
 func (w interceptedTagLister) ListTags(ctx context.Context, prefix string) iter.Seq2[Tagged, error] {
 	return listing(ctx, w.s, OpListTags, prefix, w.a.ListTags, func(op *Op) *iter.Seq2[Tagged, error] { return &op.Tags })

@@ -61,10 +61,7 @@ const (
 	OpHighestToken   Kind = "highest-token"
 )
 
-type interceptedUncommitted struct {
-	s *intercepted
-	a UncommittedReader
-}
+type interceptedUncommitted interceptedAbility[UncommittedReader]
 
 func (w interceptedUncommitted) GetUncommitted(ctx context.Context, key string) ([]byte, Version, error) {
 	op := &Op{Kind: OpGetUncommitted, Key: key}

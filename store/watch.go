@@ -39,10 +39,7 @@ func Wanted(ctx context.Context, value []byte) bool {
 // OpWatch is the operation of [Watcher].
 const OpWatch Kind = "watch"
 
-type interceptedWatcher struct {
-	s *intercepted
-	a Watcher
-}
+type interceptedWatcher interceptedAbility[Watcher]
 
 func (w interceptedWatcher) Watch(ctx context.Context, key string, seen Version) error {
 	return w.s.f(ctx, &Op{Kind: OpWatch, Key: key, Prev: seen}, func(ctx context.Context, op *Op) error {
