@@ -221,20 +221,17 @@ func (e *outcomeError) Outcome() Outcome { return e.outcome }
 
 // MarkNotApplied marks err as proof that the write was not applied and never will be. If err is
 // nil, the result is nil.
-func MarkNotApplied(err error) error {
-	if err == nil {
-		return nil
-	}
-	return &outcomeError{err, NotApplied}
-}
+func MarkNotApplied(err error) error { return mark(err, NotApplied) }
 
 // MarkUnknown marks err as an unknown outcome, even if the errors that it wraps state another
 // outcome. If err is nil, the result is nil.
-func MarkUnknown(err error) error {
+func MarkUnknown(err error) error { return mark(err, Unknown) }
+
+func mark(err error, outcome Outcome) error {
 	if err == nil {
 		return nil
 	}
-	return &outcomeError{err, Unknown}
+	return &outcomeError{err, outcome}
 }
 
 // OpError names the operation, the key and the store of a failure. Key is the key that the
