@@ -41,10 +41,8 @@ func Prefix(s Store, prefix string) (Store, error) {
 func prefixList(ctx context.Context, op *Op, next Handler, below string) error {
 	joined := *op
 	joined.Key = strings.TrimSuffix(below+op.Key, "/")
-	if op.Key != "" {
-		if err := CheckKey(op.Key); err != nil {
-			return err
-		}
+	if _, err := Below(op.Key); err != nil {
+		return err
 	}
 	if err := next(ctx, &joined); err != nil {
 		return trimKey(err, below)

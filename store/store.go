@@ -128,6 +128,16 @@ func CheckKey(key string) error {
 	return nil
 }
 
+// Below returns what all keys below a prefix begin with: the prefix and a slash. All keys are below an empty
+// prefix, so the result is then empty. If the prefix is neither empty nor a valid key, the error matches
+// [ErrKey].
+func Below(prefix string) (string, error) {
+	if prefix == "" {
+		return "", nil
+	}
+	return prefix + "/", CheckKey(prefix)
+}
+
 // CheckPut returns an error if no store can carry out a Put with these arguments. Stores call it
 // first, so its errors prove that nothing was written.
 func CheckPut(key string, value []byte) error {

@@ -131,10 +131,8 @@ func New(st store.Store, o *Options) (*Page, error) {
 		return nil, fmt.Errorf("%w: MaxPages must be from 1 to %d, not %d", store.ErrInvalid, maxPages, p.o.MaxPages)
 	}
 	for _, prefix := range []string{p.o.Prefix, p.o.KeyPrefix, p.o.CheckpointPrefix} {
-		if prefix != "" {
-			if err := store.CheckKey(prefix); err != nil {
-				return nil, err
-			}
+		if _, err := store.Below(prefix); err != nil {
+			return nil, err
 		}
 	}
 	locks, err := lease.New(st, &lease.Options{KeyPrefix: p.o.KeyPrefix, TTL: max(30*time.Second, p.traits.MinTTL), NoPresence: true, Tuning: lease.Tuning{MaxClockDrift: p.o.MaxClockDrift}})

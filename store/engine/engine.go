@@ -246,10 +246,7 @@ func (s *Store) List(ctx context.Context, prefix string) iter.Seq2[string, error
 func Listing[T any](ctx context.Context, s *Store, op store.Kind, prefix string, list func(ctx context.Context, prefix string) iter.Seq2[T, error]) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		var none T
-		var err error
-		if prefix != "" {
-			err = store.CheckKey(prefix)
-		}
+		_, err := store.Below(prefix)
 		if err == nil {
 			err = store.CheckContext(ctx)
 		}

@@ -41,15 +41,13 @@ func (s *Store) List(ctx context.Context, prefix string) iter.Seq2[string, error
 var errStop = errors.New("the caller has stopped the listing")
 
 func (s *Store) list(ctx context.Context, prefix string, yield func(string) bool) error {
-	if prefix != "" {
-		if err := store.CheckKey(prefix); err != nil {
-			return err
-		}
-		prefix += "/"
+	below, err := store.Below(prefix)
+	if err != nil {
+		return err
 	}
 	var bad []error
 	more := 0
-	err := s.eachKey(ctx, prefix, func(key string, v store.Version, err error) error {
+	err = s.eachKey(ctx, below, func(key string, v store.Version, err error) error {
 		switch {
 		case err != nil && len(bad) < maxBad:
 			bad = append(bad, fmt.Errorf("%s: %w", key, err))

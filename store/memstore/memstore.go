@@ -275,12 +275,9 @@ func list[T any](ctx context.Context, s *Store, op store.Kind, prefix string, sh
 }
 
 func (s *Store) tagged(ctx context.Context, prefix string) ([]store.Tagged, error) {
-	below := ""
-	if prefix != "" {
-		if err := store.CheckKey(prefix); err != nil {
-			return nil, err
-		}
-		below = prefix + "/"
+	below, err := store.Below(prefix)
+	if err != nil {
+		return nil, err
 	}
 	if err := store.CheckContext(ctx); err != nil {
 		return nil, err
