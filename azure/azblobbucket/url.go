@@ -18,6 +18,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azidentity"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/container"
 
+	"github.com/holdfast-go/holdfast/internal/drivers/cloudurl"
 	"github.com/holdfast-go/holdfast/internal/drivers/storeurl"
 	"github.com/holdfast-go/holdfast/object"
 	"github.com/holdfast-go/holdfast/store"
@@ -59,62 +60,42 @@ var (
 // ParseURL parses a URL. Its errors match store.ErrMisconfigured, and do not repeat what could be a secret.
 func ParseURL(raw string) (_ *Config, err error) {
 	defer func() { err = storeurl.Wrong(err) }()
-	u, query, err := storeurl.Parse(raw)
+	u, err := cloudurl.Parse(raw)
 	if err != nil {
-		return nil, wrong("the URL of the store: %v", err)
+		return nil, err
 	}
-	c := &Config{Account: u.Host}
-	c.Container, c.Prefix, _ = strings.Cut(strings.TrimPrefix(u.Path, "/"), "/")
-	c.Prefix = strings.Trim(c.Prefix, "/")
 	if u.Scheme != "azblob" {
 		return nil, wrong("the URL of the store does not begin with azblob://")
 	}
-	if query.Has("sig") {
+	if u.Has("sig") {
 		return nil, wrong("the URL of the store contains a SAS token; put the token into AZURE_STORAGE_SAS_TOKEN")
 	}
-	for name, values := range query {
-		if len(values) > 1 {
-			return nil, wrong("the parameter %s is given twice in the URL of the store", storeurl.Parameter(name, values))
-		}
-		if err := c.set(name, values[0]); err != nil {
-			return nil, err
+	c := &Config{Account: u.Host, anonymous: u.Is("anonymous"), timeout: u.Duration("timeout")}
+	if endpoint := u.String("endpoint"); endpoint != "" {
+		c.endpoint, err = url.Parse(endpoint)
+		if err != nil || c.endpoint.Scheme != "http" && c.endpoint.Scheme != "https" || c.endpoint.Host == "" || strings.Trim(c.endpoint.Path, "/") != "" || c.endpoint.RawQuery != "" || c.endpoint.User != nil {
+			return nil, wrong("the endpoint is not of the form http://HOST:PORT or https://HOST:PORT")
 		}
 	}
+	if c.unsafe, err = object.ParseAbilities(u.String("unsafe")); err != nil {
+		return nil, wrong("the parameter unsafe of the store's URL: %v", err)
+	}
+	if err := u.Rest(); err != nil {
+		return nil, err
+	}
+	var path string
+	c.Container, path, _ = strings.Cut(strings.TrimPrefix(u.Path, "/"), "/")
 	if !validAccount.MatchString(c.Account) || !validContainer.MatchString(c.Container) {
 		return nil, wrong("the URL of the store is not of the form azblob://ACCOUNT/CONTAINER/PREFIX. An account has 3 to 24 lower-case letters and digits; a container has 3 to 63 lower-case letters, digits and single hyphens")
 	}
-	if c.Prefix != "" {
-		if err := cmp.Or(store.CheckKey(c.Prefix), checkKey(c.Prefix)); err != nil {
-			return nil, wrong("the prefix in the URL of the store: %v", err)
-		}
+	if c.Prefix, err = cloudurl.Prefix(path); err != nil {
+		return nil, err
+	}
+	if err := checkKey(c.Prefix); err != nil {
+		return nil, wrong("the prefix in the URL of the store: %v", err)
 	}
 	o := Options{Timeout: c.timeout}
 	return c, o.check()
-}
-
-func (c *Config) set(name, value string) (err error) {
-	switch name {
-	case "endpoint":
-		c.endpoint, err = url.Parse(value)
-		if err != nil || c.endpoint.Scheme != "http" && c.endpoint.Scheme != "https" || c.endpoint.Host == "" || strings.Trim(c.endpoint.Path, "/") != "" || c.endpoint.RawQuery != "" || c.endpoint.User != nil {
-			return wrong("the endpoint is not of the form http://HOST:PORT or https://HOST:PORT")
-		}
-	case "anonymous":
-		if c.anonymous = value == "true" || value == "1" || value == ""; !c.anonymous && value != "false" && value != "0" {
-			return wrong("the parameter anonymous of the store's URL must be true or false")
-		}
-	case "timeout":
-		if c.timeout, err = time.ParseDuration(value); err != nil || c.timeout <= 0 {
-			return wrong("the parameter timeout of the store's URL must be a duration such as 5s")
-		}
-	case "unsafe":
-		if c.unsafe, err = object.ParseAbilities(value); err != nil {
-			return wrong("the parameter unsafe of the store's URL: %v", err)
-		}
-	default:
-		return wrong("the store has no parameter %s", storeurl.Parameter(name, []string{value}))
-	}
-	return nil
 }
 
 func wrong(format string, args ...any) error {

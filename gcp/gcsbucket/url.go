@@ -3,15 +3,11 @@ package gcsbucket
 import (
 	"cmp"
 	"context"
-	"net/url"
 	"slices"
-	"strconv"
-	"strings"
-	"time"
 
+	"github.com/holdfast-go/holdfast/internal/drivers/cloudurl"
 	"github.com/holdfast-go/holdfast/internal/drivers/storeurl"
 	"github.com/holdfast-go/holdfast/object"
-	"github.com/holdfast-go/holdfast/store"
 )
 
 // Config is a parsed URL gs://BUCKET/PREFIX?PARAMETERS. The parameters:
@@ -36,55 +32,32 @@ type Config struct {
 // could be a secret.
 func ParseURL(raw string) (_ *Config, err error) {
 	defer func() { err = storeurl.Wrong(err) }()
-	u, query, err := storeurl.Parse(raw)
+	u, err := cloudurl.Parse(raw)
 	switch {
 	case err != nil:
-		return nil, wrong("the URL of the store: %v", err)
+		return nil, err
 	case u.Scheme != "gs" || u.Host == "":
 		return nil, wrong("the URL of the store is not of the form gs://BUCKET/PREFIX")
 	}
-	c := &Config{Bucket: u.Host, Prefix: strings.Trim(u.Path, "/")}
-	if c.Prefix != "" {
-		if err := store.CheckKey(c.Prefix); err != nil {
-			return nil, wrong("the prefix in the URL of the store: %v", err)
-		}
+	c := &Config{Bucket: u.Host}
+	if c.Prefix, err = cloudurl.Prefix(u.Path); err != nil {
+		return nil, err
 	}
-	for name, values := range query {
-		if len(values) > 1 {
-			return nil, wrong("the parameter %s is given twice in the URL of the store", storeurl.Parameter(name, values))
-		}
-		if err := c.set(name, values[0]); err != nil {
-			return nil, err
-		}
+	c.options = Options{
+		Endpoint:    u.String("endpoint"),
+		Anonymous:   u.Is("anonymous"),
+		UserProject: u.String("user_project"),
+		Timeout:     u.Duration("timeout"),
+	}
+	if c.unsafe, err = object.ParseAbilities(u.String("unsafe")); err != nil {
+		return nil, wrong("the parameter unsafe of the store's URL: %v", err)
+	}
+	if err := u.Rest(); err != nil {
+		return nil, err
 	}
 	check := c.options
 	_, err = check.check()
 	return c, err
-}
-
-func (c *Config) set(name, value string) (err error) {
-	o := &c.options
-	switch name {
-	case "endpoint":
-		o.Endpoint = value
-	case "user_project":
-		o.UserProject = value
-	case "anonymous":
-		if o.Anonymous, err = strconv.ParseBool(cmp.Or(value, "true")); err != nil {
-			return wrong("the parameter anonymous of the store's URL must be true or false")
-		}
-	case "timeout":
-		if o.Timeout, err = time.ParseDuration(value); err != nil || o.Timeout <= 0 {
-			return wrong("the parameter timeout of the store's URL must be a duration such as 5s")
-		}
-	case "unsafe":
-		if c.unsafe, err = object.ParseAbilities(value); err != nil {
-			return wrong("the parameter unsafe of the store's URL: %v", err)
-		}
-	default:
-		return wrong("the store has no parameter %s", storeurl.Parameter(name, url.Values{name: {value}}[name]))
-	}
-	return nil
 }
 
 // Unsafe returns the abilities that the URL names in its parameter "unsafe".
