@@ -49,9 +49,6 @@ func decode(answers []*etcdserverpb.ResponseOp) (engine.Stored, error) {
 	if err != nil {
 		return engine.Stored{}, err
 	}
-	if len(kv.Value) > engine.MaxText {
-		return engine.Stored{}, fmt.Errorf("%w: the value has %d bytes, more than a register can have", store.ErrCorrupt, len(kv.Value))
-	}
 	e, err := engine.Decode(kv.Value)
 	return engine.Stored{Envelope: e, Tag: tag}, err
 }

@@ -7,13 +7,13 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/holdfast-go/holdfast/internal/drivers/request"
 	"github.com/holdfast-go/holdfast/internal/drivers/secrettext"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/engine"
@@ -26,20 +26,8 @@ const maxText = 500
 var errLearner = rpctypes.Error(rpctypes.ErrGRPCNotSupportedForLearner)
 
 // send sends one request, within the time for it. A member without a leader refuses the request at once.
-func send[T any](ctx context.Context, d *driver, request func(context.Context) (T, error)) (T, error) {
-	limit := engine.Share(ctx, d.o.Timeout)
-	within, cancel := context.WithTimeout(clientv3.WithRequireLeader(ctx), limit)
-	defer cancel()
-	answer, err := request(within)
-	switch {
-	case err == nil:
-		return answer, nil
-	case ctx.Err() != nil:
-		return answer, fmt.Errorf("%w: %w", store.ErrUnavailable, store.Cause(ctx))
-	case within.Err() != nil:
-		return answer, fmt.Errorf("%w: no answer within %v", store.ErrUnavailable, limit.Round(time.Millisecond))
-	}
-	return answer, d.explain(err)
+func send[T any](ctx context.Context, d *driver, f func(context.Context) (T, error)) (T, error) {
+	return request.Send(clientv3.WithRequireLeader(ctx), engine.Share(ctx, d.o.Timeout), d.explain, f)
 }
 
 // notSent are the beginnings of errors of a connection that never came about, so that the request was not

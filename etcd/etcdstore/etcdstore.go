@@ -12,6 +12,7 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/holdfast-go/holdfast/internal/drivers/request"
 	"github.com/holdfast-go/holdfast/internal/drivers/tlsurl"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/engine"
@@ -75,16 +76,14 @@ type driver struct {
 // client; Close of the Store does nothing.
 func New(client *clientv3.Client, opts *Options) (*Store, error) {
 	o := *cmp.Or(opts, &Options{})
-	if err := o.check(); err != nil {
+	below, err := o.check()
+	if err != nil {
 		return nil, err
 	}
 	if client == nil {
 		return nil, errors.New("etcdstore: the client is nil")
 	}
-	d := &driver{client: client, o: o}
-	if o.Prefix != "" {
-		d.prefix = o.Prefix + "/"
-	}
+	d := &driver{client: client, prefix: below, o: o}
 	named := tlsurl.Hosts(client.Endpoints())
 	registers, err := engine.New(d, &engine.Options{
 		Traits: store.Traits{
@@ -106,22 +105,11 @@ func New(client *clientv3.Client, opts *Options) (*Store, error) {
 	return &Store{registers, io.NopCloser(nil), d}, nil
 }
 
-func (o *Options) check() error {
+func (o *Options) check() (below string, err error) {
 	o.Timeout = cmp.Or(o.Timeout, DefaultTimeout)
 	o.Prefix = strings.TrimSuffix(o.Prefix, "/")
 	if o.Hide == nil {
 		o.Hide = func(text string) string { return text }
 	}
-	switch {
-	case o.Timeout < 100*time.Millisecond:
-		return fmt.Errorf("etcdstore: %w: Options.Timeout is %v; it must be at least 100ms", store.ErrInvalid, o.Timeout)
-	case len(o.Prefix) > MaxPrefix:
-		return fmt.Errorf("etcdstore: %w: Options.Prefix has %d bytes; at most %d are allowed", store.ErrKey, len(o.Prefix), MaxPrefix)
-	}
-	if o.Prefix != "" {
-		if err := store.CheckKey(o.Prefix); err != nil {
-			return fmt.Errorf("etcdstore: Options.Prefix: %w", err)
-		}
-	}
-	return nil
+	return request.CheckOptions("etcdstore", o.Timeout, o.Prefix)
 }

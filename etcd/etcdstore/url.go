@@ -64,13 +64,8 @@ func (o *Options) parse(raw string) (clientv3.Config, error) {
 	if err := store.CheckKey(o.Prefix); err != nil {
 		return clientv3.Config{}, fmt.Errorf("its prefix: %w", err)
 	}
-	if err := storeurl.CheckParameters(query, Parameters); err != nil {
+	if err := storeurl.CheckParameters(query, Parameters, &o.Timeout); err != nil {
 		return clientv3.Config{}, err
-	}
-	if text := query.Get("timeout"); text != "" {
-		if o.Timeout, err = time.ParseDuration(text); err != nil || o.Timeout <= 0 {
-			return clientv3.Config{}, errors.New("the parameter timeout must be a duration such as 3s")
-		}
 	}
 	config := clientv3.Config{
 		// A request that the store sends is sent once, whatever its error is.
@@ -144,7 +139,8 @@ func Open(ctx context.Context, rawURL string, opts *Options) (*Store, error) {
 	if o.Hide == nil {
 		o.Hide = func(text string) string { return secrettext.Hide(text, []string{config.Password}) }
 	}
-	if err := o.check(); err != nil {
+	below, err := o.check()
+	if err != nil {
 		return nil, err
 	}
 	if err := store.CheckContext(ctx); err != nil {
@@ -160,7 +156,7 @@ func Open(ctx context.Context, rawURL string, opts *Options) (*Store, error) {
 	var client *clientv3.Client
 	err = engine.Repeat(within, engine.DefaultTries, 50*time.Millisecond, func() (err error) {
 		if client, err = clientv3.New(config); err != nil {
-			d := &driver{prefix: o.Prefix + "/", o: *o}
+			d := &driver{prefix: below, o: *o}
 			err = fmt.Errorf("etcd://%s: %w", strings.Join(tlsurl.Hosts(config.Endpoints), ","), d.explain(err))
 		}
 		return err

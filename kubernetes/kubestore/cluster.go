@@ -10,7 +10,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"net"
 	"net/http"
 	"net/url"
@@ -25,6 +24,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/holdfast-go/holdfast/internal/drivers/tlsurl"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -286,7 +286,7 @@ func readKubeconfig(files []string) (all kubeconfig, err error) {
 			err = errors.New("it is not readable YAML") // the error of yaml could repeat a secret
 		}
 		if err != nil {
-			return all, fmt.Errorf("the kubeconfig %s: %w", file, withoutPath(err))
+			return all, fmt.Errorf("the kubeconfig %s: %w", file, tlsurl.WithoutPath(err))
 		}
 		found = true
 		// Paths are relative to the file.
@@ -316,14 +316,6 @@ func readKubeconfig(files []string) (all kubeconfig, err error) {
 		return all, fmt.Errorf("none of the files of KUBECONFIG exists: %s", joined(files))
 	}
 	return all, nil
-}
-
-// withoutPath returns the cause of an error of a file. A path in a kubeconfig could be a secret at the wrong place.
-func withoutPath(err error) error {
-	if at := (*fs.PathError)(nil); errors.As(err, &at) {
-		return at.Err
-	}
-	return err
 }
 
 // FromKubeconfig returns the cluster of a context of kubeconfig files. An empty name means the current context.
@@ -402,7 +394,7 @@ func (all *kubeconfig) cluster(contextName string) (*Cluster, error) {
 func content(data, file string) ([]byte, error) {
 	if data == "" {
 		text, err := os.ReadFile(file)
-		return text, withoutPath(err)
+		return text, tlsurl.WithoutPath(err)
 	}
 	text, err := base64.StdEncoding.DecodeString(data)
 	if err != nil {

@@ -28,11 +28,7 @@ func (d *driver) get(ctx context.Context, key string) (*metadata, error) {
 
 // decode returns the state in an object.
 func decode(m *metadata) (engine.Stored, error) {
-	text := m.Annotations[recordAnnotation]
-	if len(text) > engine.MaxText {
-		return engine.Stored{}, fmt.Errorf("%w: the record has %d bytes, more than a register can have", store.ErrCorrupt, len(text))
-	}
-	e, err := engine.Decode([]byte(text))
+	e, err := engine.Decode([]byte(m.Annotations[recordAnnotation]))
 	return engine.Stored{Envelope: e, Tag: m.tag()}, err
 }
 

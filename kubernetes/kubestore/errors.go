@@ -15,8 +15,8 @@ import (
 	"net/url"
 	"strings"
 	"sync/atomic"
-	"time"
 
+	"github.com/holdfast-go/holdfast/internal/drivers/request"
 	"github.com/holdfast-go/holdfast/internal/drivers/secrettext"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/engine"
@@ -48,47 +48,34 @@ func (d *driver) send(ctx context.Context, method, path string, query url.Values
 
 // sendOnce sends one request, within the time for it.
 func (d *driver) sendOnce(ctx context.Context, token, method, path string, query url.Values, body, answer any, limit int64) error {
-	share := engine.Share(ctx, d.o.Timeout)
-	within, cancel := context.WithTimeout(ctx, share)
-	defer cancel()
 	client := d.cluster.client.Load()
 	var reused atomic.Bool // the connection has answered before
-	within = httptrace.WithClientTrace(within, &httptrace.ClientTrace{GotConn: func(i httptrace.GotConnInfo) { reused.Store(i.Reused) }})
-	err := func() error {
+	traced := httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(i httptrace.GotConnInfo) { reused.Store(i.Reused) }})
+	text, err := request.Send(traced, engine.Share(ctx, d.o.Timeout), d.explain, func(within context.Context) (_ []byte, err error) {
+		defer func() {
+			if err != nil && ctx.Err() == nil && within.Err() != nil && reused.Load() {
+				d.cluster.reconnect(client)
+			}
+		}()
 		resp, err := d.request(within, client, token, method, path, query, body)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		defer resp.Body.Close()
 		if err := d.refused(resp); err != nil {
-			return err
+			return nil, err
 		}
-		text, err := io.ReadAll(io.LimitReader(resp.Body, limit+1))
-		switch {
-		case err != nil:
-			return err
-		case int64(len(text)) > limit:
-			return fmt.Errorf("%w: the server sent more than %d bytes", store.ErrCorrupt, limit)
-		case answer == nil:
-			return nil
-		}
-		if err := json.Unmarshal(text, answer); err != nil {
-			return fmt.Errorf("%w: the answer is not JSON: the server may be no API server of Kubernetes", store.ErrUnavailable)
-		}
-		return nil
-	}()
+		return io.ReadAll(io.LimitReader(resp.Body, limit+1))
+	})
 	switch {
-	case err == nil:
-		return nil
-	case ctx.Err() != nil:
-		return fmt.Errorf("%w: %w", store.ErrUnavailable, store.Cause(ctx))
-	case within.Err() != nil:
-		if reused.Load() {
-			d.cluster.reconnect(client)
-		}
-		return fmt.Errorf("%w: no answer within %v", store.ErrUnavailable, share.Round(time.Millisecond))
+	case err != nil:
+		return err
+	case int64(len(text)) > limit:
+		return fmt.Errorf("%w: the server sent more than %d bytes", store.ErrCorrupt, limit)
+	case answer != nil && json.Unmarshal(text, answer) != nil:
+		return fmt.Errorf("%w: the answer is not JSON: the server may be no API server of Kubernetes", store.ErrUnavailable)
 	}
-	return d.explain(err)
+	return nil
 }
 
 // request sends one request. The caller closes the body of the answer.

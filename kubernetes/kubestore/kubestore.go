@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/drivers/request"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/engine"
 )
@@ -89,20 +90,19 @@ func New(cluster *Cluster, opts *Options) (*Store, error) {
 		return nil, errors.New("kubestore: the cluster is nil")
 	case !validNamespace.MatchString(o.Namespace):
 		return nil, fmt.Errorf("kubestore: %w: Options.Namespace is not a name of a namespace", store.ErrInvalid)
-	case o.Timeout < 100*time.Millisecond:
-		return nil, fmt.Errorf("kubestore: %w: Options.Timeout is %v; it must be at least 100ms", store.ErrInvalid, o.Timeout)
-	case len(o.Prefix) > MaxPrefix:
-		return nil, fmt.Errorf("kubestore: %w: Options.Prefix has %d bytes; at most %d are allowed", store.ErrKey, len(o.Prefix), MaxPrefix)
+	case o.Prefix == "":
+		return nil, fmt.Errorf("kubestore: Options.Prefix: %w", store.CheckKey(""))
 	}
-	if err := store.CheckKey(o.Prefix); err != nil {
-		return nil, fmt.Errorf("kubestore: Options.Prefix: %w", err)
+	below, err := request.CheckOptions("kubestore", o.Timeout, o.Prefix)
+	if err != nil {
+		return nil, err
 	}
 	d := &driver{cluster: cluster, leases: "/apis/coordination.k8s.io/v1/namespaces/" + o.Namespace + "/leases", o: o}
 	registers, err := engine.New(d, &engine.Options{
 		Traits: store.Traits{
 			Name:    "k8s://" + o.Namespace + "/" + o.Prefix + cluster.query,
 			ID:      "kubernetes:" + cluster.host() + "/" + o.Namespace,
-			Prefix:  o.Prefix + "/",
+			Prefix:  below,
 			Trusted: true,
 			MinTTL:  MinTTL,
 		},

@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"github.com/holdfast-go/holdfast/internal/drivers/storeurl"
 	"github.com/holdfast-go/holdfast/store"
@@ -76,15 +75,7 @@ func (o *Options) parse(raw string) (url.Values, error) {
 	if err := store.CheckKey(o.Prefix); err != nil {
 		return nil, fmt.Errorf("its prefix: %w", err)
 	}
-	if err := storeurl.CheckParameters(query, Parameters); err != nil {
-		return nil, err
-	}
-	if text := query.Get("timeout"); text != "" {
-		if o.Timeout, err = time.ParseDuration(text); err != nil || o.Timeout <= 0 {
-			return nil, errors.New("the parameter timeout must be a duration such as 3s")
-		}
-	}
-	return query, nil
+	return query, storeurl.CheckParameters(query, Parameters, &o.Timeout)
 }
 
 // Open returns a [Store] for the registers that a URL k8s://NAMESPACE/PREFIX?PARAMETERS names. It sends no

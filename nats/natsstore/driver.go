@@ -92,9 +92,6 @@ func (d *driver) Read(ctx context.Context, key string, _ engine.Tag) (engine.Sto
 	if err != nil {
 		return engine.Stored{}, err
 	}
-	if len(found.Message.Data) > engine.MaxText {
-		return engine.Stored{}, fmt.Errorf("%w: the value has %d bytes, more than a register can have", store.ErrCorrupt, len(found.Message.Data))
-	}
 	e, err := engine.Decode(found.Message.Data)
 	return engine.Stored{Envelope: e, Tag: tagOf(found.Message.Sequence)}, err
 }

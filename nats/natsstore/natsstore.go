@@ -15,6 +15,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/holdfast-go/holdfast/internal/drivers/request"
 	"github.com/holdfast-go/holdfast/internal/drivers/tlsurl"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/engine"
@@ -116,7 +117,8 @@ func New(conn *nats.Conn, bucket string, opts *Options) (*Store, error) {
 
 func newDriver(conn *nats.Conn, bucket string, opts *Options) (*driver, error) {
 	o := *cmp.Or(opts, &Options{})
-	if err := o.check(); err != nil {
+	below, err := o.check()
+	if err != nil {
 		return nil, err
 	}
 	if conn == nil {
@@ -129,31 +131,17 @@ func newDriver(conn *nats.Conn, bucket string, opts *Options) (*driver, error) {
 	if err != nil {
 		return nil, fmt.Errorf("natsstore: %w", err)
 	}
-	d := &driver{conn: conn, js: js, bucket: bucket, o: o, calls: cmp.Or(o.open, newCalls())}
-	if o.Prefix != "" {
-		d.prefix = o.Prefix + "/"
-	}
-	return d, nil
+	return &driver{conn: conn, js: js, bucket: bucket, prefix: below, o: o, calls: cmp.Or(o.open, newCalls())}, nil
 }
 
-func (o *Options) check() error {
+func (o *Options) check() (below string, err error) {
 	o.Timeout = cmp.Or(o.Timeout, DefaultTimeout)
 	o.Prefix = strings.TrimSuffix(o.Prefix, "/")
 	if o.Hide == nil {
 		o.Hide = func(text string) string { return text }
 	}
-	switch {
-	case o.Timeout < 100*time.Millisecond:
-		return fmt.Errorf("natsstore: %w: Options.Timeout is %v; it must be at least 100ms", store.ErrInvalid, o.Timeout)
-	case o.Replicas < 0 || o.Replicas > 5:
-		return fmt.Errorf("natsstore: %w: Options.Replicas is %d; it must be between 1 and 5", store.ErrInvalid, o.Replicas)
-	case len(o.Prefix) > MaxPrefix:
-		return fmt.Errorf("natsstore: %w: Options.Prefix has %d bytes; at most %d are allowed", store.ErrKey, len(o.Prefix), MaxPrefix)
+	if o.Replicas < 0 || o.Replicas > 5 {
+		return "", fmt.Errorf("natsstore: %w: Options.Replicas is %d; it must be between 1 and 5", store.ErrInvalid, o.Replicas)
 	}
-	if o.Prefix != "" {
-		if err := store.CheckKey(o.Prefix); err != nil {
-			return fmt.Errorf("natsstore: Options.Prefix: %w", err)
-		}
-	}
-	return nil
+	return request.CheckOptions("natsstore", o.Timeout, o.Prefix)
 }

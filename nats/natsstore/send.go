@@ -10,11 +10,11 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/holdfast-go/holdfast/internal/drivers/request"
 	"github.com/holdfast-go/holdfast/internal/drivers/secrettext"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/engine"
@@ -109,24 +109,16 @@ func (d *driver) send(ctx context.Context, m *nats.Msg, answer any) error {
 // bounded calls a function of the client, within the time for one request. The function publishes to the given
 // subject. If the text ends with a dot, the function publishes to subjects that begin with it.
 func bounded[T any](ctx context.Context, d *driver, subject string, f func(context.Context) (T, error)) (T, error) {
-	limit := engine.Share(ctx, d.o.Timeout)
 	open, end := d.calls.begin(ctx, subject)
 	defer end()
-	within, cancel := context.WithTimeout(open, limit)
-	defer cancel()
-	answer, err := f(within)
+	answer, err := request.Send(open, engine.Share(ctx, d.o.Timeout), d.explain, f)
 	switch {
 	case err == nil:
 		d.calls.answered.Store(true)
-		return answer, nil
 	case open.Err() != nil && ctx.Err() == nil:
-		return answer, context.Cause(open)
-	case ctx.Err() != nil:
-		return answer, fmt.Errorf("%w: %w", store.ErrUnavailable, store.Cause(ctx))
-	case within.Err() != nil:
-		return answer, fmt.Errorf("%w: no answer within %v", store.ErrUnavailable, limit.Round(time.Millisecond))
+		err = context.Cause(open)
 	}
-	return answer, d.explain(err)
+	return answer, err
 }
 
 // explain makes an error of NATS match the errors of package store.

@@ -62,19 +62,12 @@ func (t *Target) parse(raw string) error {
 	if !bucketName.MatchString(bucket) {
 		return errors.New("the name of its bucket may have letters, digits, - and _ only")
 	}
-	if prefix != "" {
-		if err := store.CheckKey(prefix); err != nil {
-			return fmt.Errorf("its prefix: %w", err)
-		}
+	if _, err := store.Below(prefix); err != nil {
+		return fmt.Errorf("its prefix: %w", err)
 	}
 	t.Bucket, t.Options.Prefix = bucket, prefix
-	if err := storeurl.CheckParameters(query, Parameters); err != nil {
+	if err := storeurl.CheckParameters(query, Parameters, &t.Options.Timeout); err != nil {
 		return err
-	}
-	if text := query.Get("timeout"); text != "" {
-		if t.Options.Timeout, err = time.ParseDuration(text); err != nil || t.Options.Timeout <= 0 {
-			return errors.New("the parameter timeout must be a duration such as 3s")
-		}
 	}
 	if text := query.Get("replicas"); text != "" {
 		if t.Options.Replicas, err = strconv.Atoi(text); err != nil || t.Options.Replicas < 1 || t.Options.Replicas > 5 {
@@ -122,7 +115,7 @@ func (t *Target) credentials(user, creds string) error {
 // that, Connect tries again, as often as the store repeats a read. It begins no try after Options.Timeout. The
 // connection keeps no message while it is broken.
 func (t *Target) Connect(ctx context.Context) (conn *nats.Conn, err error) {
-	if err := t.Options.check(); err != nil {
+	if _, err := t.Options.check(); err != nil {
 		return nil, err
 	}
 	if err := store.CheckContext(ctx); err != nil {

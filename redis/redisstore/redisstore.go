@@ -49,13 +49,11 @@ type Store struct {
 func New(connect *redis.UniversalOptions, opts *Options) (*Store, error) {
 	o := *cmp.Or(opts, &Options{})
 	o.Timeout = cmp.Or(o.Timeout, 5*time.Second)
-	d := &driver{o: o, prefix: space, tls: connect.TLSConfig != nil, secrets: []string{connect.Password, connect.SentinelPassword}}
-	if o.Prefix != "" {
-		if err := store.CheckKey(o.Prefix); err != nil {
-			return nil, fmt.Errorf("redisstore: Options.Prefix: %w", err)
-		}
-		d.prefix += o.Prefix + "/"
+	below, err := store.Below(o.Prefix)
+	if err != nil {
+		return nil, fmt.Errorf("redisstore: Options.Prefix: %w", err)
 	}
+	d := &driver{o: o, prefix: space + below, tls: connect.TLSConfig != nil, secrets: []string{connect.Password, connect.SentinelPassword}}
 	if o.Timeout < 100*time.Millisecond || o.Timeout > time.Minute {
 		return nil, fmt.Errorf("redisstore: %w: Options.Timeout is %v; it must be between 100 ms and 1 min", store.ErrInvalid, o.Timeout)
 	}
@@ -65,7 +63,7 @@ func New(connect *redis.UniversalOptions, opts *Options) (*Store, error) {
 		}
 	}
 	d.client = newClient(*connect, o.Timeout, &d.connected)
-	traits := store.Traits{Name: o.Name, ConflictCarriesState: true, Trusted: true, Prefix: strings.TrimPrefix(d.prefix, space)}
+	traits := store.Traits{Name: o.Name, ConflictCarriesState: true, Trusted: true, Prefix: below}
 	traits.ID = fmt.Sprintf("redis:%s:%s/%d", strings.Join(slices.Sorted(slices.Values(connect.Addrs)), ","), connect.MasterName, connect.DB)
 	registers, err := engine.New(d, &engine.Options{
 		Traits:          traits,

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -76,7 +75,7 @@ func (o *Options) parse(raw string) (*redis.UniversalOptions, error) {
 	case u.Scheme != "redis" && u.Scheme != "rediss" || u.Opaque != "" || u.Host == "":
 		return nil, fmt.Errorf("it is not of the form redis://HOST:PORT/DATABASE/PREFIX")
 	}
-	if err := storeurl.CheckParameters(query, Parameters); err != nil {
+	if err := storeurl.CheckParameters(query, Parameters, &o.Timeout); err != nil {
 		return nil, err
 	}
 	connect := &redis.UniversalOptions{Addrs: tlsurl.Addresses(u.Host, defaultPort), Username: query.Get("user"), MasterName: query.Get("sentinel")}
@@ -95,11 +94,6 @@ func (o *Options) parse(raw string) (*redis.UniversalOptions, error) {
 	}
 	if connect.IsClusterMode && connect.DB != 0 {
 		return nil, fmt.Errorf("a cluster has the database 0 only")
-	}
-	if text := query.Get("timeout"); text != "" {
-		if o.Timeout, err = time.ParseDuration(text); err != nil || o.Timeout <= 0 {
-			return nil, fmt.Errorf("the parameter timeout must be a duration such as 3s")
-		}
 	}
 	if query.Has("unsafe") {
 		for name := range strings.SplitSeq(query.Get("unsafe"), ",") {
@@ -142,10 +136,8 @@ func place(path string) (db int, prefix string, err error) {
 	if db, err = strconv.Atoi(first); err != nil {
 		return 0, "", fmt.Errorf("the number of its database is too large")
 	}
-	if prefix != "" {
-		if err := store.CheckKey(prefix); err != nil {
-			return 0, "", fmt.Errorf("its prefix: %w", err)
-		}
+	if _, err := store.Below(prefix); err != nil {
+		return 0, "", fmt.Errorf("its prefix: %w", err)
 	}
 	return db, prefix, nil
 }

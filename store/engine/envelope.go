@@ -124,6 +124,9 @@ func Decode(body []byte) (Envelope, error) {
 }
 
 func decode(body []byte) (Envelope, error) {
+	if len(body) > MaxText {
+		return Envelope{}, fmt.Errorf("the record has %d bytes, more than a register can have", len(body))
+	}
 	var f fields
 	if err := json.Unmarshal(body, &f); err != nil || f.Holdfast == 0 {
 		return Envelope{}, errors.New("the stored text is not a register of Holdfast")

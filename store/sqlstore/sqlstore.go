@@ -82,9 +82,6 @@ func (t *table) Read(ctx context.Context, key string, _ engine.Tag) (engine.Stor
 	if err != nil {
 		return engine.Stored{}, t.explain(err)
 	}
-	if len(record) > engine.MaxText {
-		return engine.Stored{}, fmt.Errorf("%w: the record has %d bytes, more than a register can have", store.ErrCorrupt, len(record))
-	}
 	e, err := engine.Decode([]byte(record))
 	if err == nil && e.ID() != version {
 		err = fmt.Errorf("%w: the columns record and version (%.40q) of the row belong to different states: another program changed the row", store.ErrCorrupt, version)

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // ErrCredentials says that a URL contains a user, and perhaps a password.
@@ -65,14 +66,20 @@ func Parse(raw string) (*url.URL, url.Values, error) {
 	return u, query, nil
 }
 
-// CheckParameters refuses a parameter that is not known, or that does not have one value.
-func CheckParameters(query url.Values, known []string) error {
+// CheckParameters refuses a parameter that is not known, or that does not have one value. It reads the parameter
+// timeout.
+func CheckParameters(query url.Values, known []string, timeout *time.Duration) (err error) {
 	for name, values := range query {
 		switch {
 		case !slices.Contains(known, name):
 			return fmt.Errorf("it has an unknown parameter %s (known: %s)", Parameter(name, values), strings.Join(known, ", "))
 		case len(values) > 1 || values[0] == "":
 			return fmt.Errorf("the parameter %s must have one value", name)
+		}
+	}
+	if text := query.Get("timeout"); text != "" {
+		if *timeout, err = time.ParseDuration(text); err != nil || *timeout <= 0 {
+			return errors.New("the parameter timeout must be a duration such as 3s")
 		}
 	}
 	return nil

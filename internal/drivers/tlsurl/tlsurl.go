@@ -65,7 +65,7 @@ func Certificates(query url.Values, authorities, cert, key string) (*tls.Config,
 	if file := query.Get(authorities); file != "" {
 		text, err := os.ReadFile(file)
 		if err != nil {
-			return nil, fmt.Errorf("the parameter %s: %w", authorities, withoutPath(err))
+			return nil, fmt.Errorf("the parameter %s: %w", authorities, WithoutPath(err))
 		}
 		config.RootCAs = x509.NewCertPool()
 		if !config.RootCAs.AppendCertsFromPEM(text) {
@@ -78,15 +78,15 @@ func Certificates(query url.Values, authorities, cert, key string) (*tls.Config,
 	if query.Has(cert) {
 		pair, err := tls.LoadX509KeyPair(query.Get(cert), query.Get(key))
 		if err != nil {
-			return nil, fmt.Errorf("the parameters %s and %s: %w", cert, key, withoutPath(err))
+			return nil, fmt.Errorf("the parameters %s and %s: %w", cert, key, WithoutPath(err))
 		}
 		config.Certificates = []tls.Certificate{pair}
 	}
 	return config, nil
 }
 
-// withoutPath returns the cause of an error of a file. The path could be a secret at the wrong place.
-func withoutPath(err error) error {
+// WithoutPath returns the cause of an error of a file. The path could be a secret at the wrong place.
+func WithoutPath(err error) error {
 	if at := (*fs.PathError)(nil); errors.As(err, &at) {
 		return at.Err
 	}
