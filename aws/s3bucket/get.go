@@ -1,10 +1,10 @@
 package s3bucket
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"net/http"
 	"strconv"
@@ -16,6 +16,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/aws/awscall"
 	"github.com/holdfast-go/holdfast/internal/aws/transport"
+	"github.com/holdfast-go/holdfast/internal/drivers/slowbody"
 	"github.com/holdfast-go/holdfast/object"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -75,7 +76,7 @@ func (b *Bucket) Get(ctx context.Context, key string, opts *object.GetOptions) (
 	return r, nil
 }
 
-func (b *Bucket) get(ctx context.Context, key string, o object.GetOptions) (*object.Reader, error) {
+func (b *Bucket) get(ctx context.Context, key string, o object.GetOptions) (_ *object.Reader, err error) {
 	in := &s3.GetObjectInput{
 		Bucket:              &b.name,
 		Key:                 &key,
@@ -94,20 +95,25 @@ func (b *Bucket) get(ctx context.Context, key string, o object.GetOptions) (*obj
 		return nil, c.Classify(ctx.Err())
 	}
 	// The limit of the request becomes one for each pause in its body.
-	stall := newStall(ctx, b.o.Timeout, c.Share(b.o.Timeout))
-	out, err := b.client.GetObject(transport.ExpectStream(stall.ctx), in, b.once(c))
+	body := slowbody.New(ctx, b.o.Timeout, c.Share(b.o.Timeout), errStalled, minReadRate, func(moving context.Context, err error) error {
+		err = cmp.Or(store.Cause(moving), err)
+		return c.Fail(err, store.ErrUnavailable, store.Unknown, "cannot read the body of the answer: %s", c.Text(err))
+	})
+	defer func() {
+		if err != nil {
+			body.Close()
+		}
+	}()
+	out, err := b.client.GetObject(transport.ExpectStream(body.Context), in, b.once(c))
 	if err != nil {
-		stall.end()
 		return nil, b.classify(c, err)
 	}
-	stall.timer.Stop()
+	body.Begin(out.Body)
 	size, err := wholeSize(out)
 	if aws.ToString(out.ETag) == "" {
 		err = errNoVersion // a write on this state would have no condition
 	}
 	if err != nil {
-		stall.end()
-		out.Body.Close()
 		return nil, c.Fail(err, store.ErrUnavailable, store.Unknown, "%v", err)
 	}
 	info := object.Info{
@@ -121,11 +127,9 @@ func (b *Bucket) get(ctx context.Context, key string, o object.GetOptions) (*obj
 		Metadata:    maps.Clone(out.Metadata),
 	}
 	if in.Range != nil && out.ContentRange == nil {
-		stall.end()
-		out.Body.Close()
 		return nil, c.Fail(errors.ErrUnsupported, errors.ErrUnsupported, store.NotApplied, "the server ignores ranges")
 	}
-	return &object.Reader{ReadCloser: &body{out.Body, stall, c}, Info: info}, nil
+	return &object.Reader{ReadCloser: body, Info: info}, nil
 }
 
 // headers returns the headers of an answer.
@@ -152,75 +156,7 @@ func wholeSize(out *s3.GetObjectOutput) (int64, error) {
 	return *out.ContentLength, nil
 }
 
-// stall ends a context when nothing has happened for a while.
-type stall struct {
-	ctx    context.Context
-	cancel context.CancelCauseFunc
-	timer  *time.Timer
-	limit  time.Duration
-	spent  time.Duration // in reading
-	size   int64         // that was read
-}
-
-var (
-	errStalled = errors.New("no more bytes of the answer arrived")
-	errTrickle = fmt.Errorf("the answer was too slow: less than %d bytes a second arrived", minReadRate)
-)
-
-// newStall returns a stall of this limit, and of first until the answer begins.
-func newStall(ctx context.Context, limit, first time.Duration) *stall {
-	s := &stall{limit: limit}
-	s.ctx, s.cancel = context.WithCancelCause(ctx)
-	s.timer = time.AfterFunc(first, func() { s.cancel(errStalled) })
-	return s
-}
-
-func (s *stall) moves() { s.timer.Reset(s.limit) }
-
-// read notes a read of n bytes, and returns an error when all came too slowly.
-func (s *stall) read(n int, took time.Duration) error {
-	s.timer.Stop()
-	s.spent += took
-	s.size += int64(n)
-	if s.spent > s.limit+time.Duration(float64(s.size)/minReadRate*float64(time.Second)) {
-		return errTrickle
-	}
-	return nil
-}
-
-func (s *stall) end() {
-	s.timer.Stop()
-	s.cancel(nil)
-}
-
-// body is the body of an answer. The time that its reader spends between two reads
-// does not count as a stall.
-type body struct {
-	io.ReadCloser
-	stall *stall
-	call  *awscall.Call
-}
-
-func (b *body) Read(p []byte) (int, error) {
-	b.stall.moves()
-	start := time.Now()
-	n, err := b.ReadCloser.Read(p)
-	if slow := b.stall.read(n, time.Since(start)); err == nil {
-		err = slow
-	}
-	if err != nil && err != io.EOF {
-		if cause := store.Cause(b.stall.ctx); cause != nil {
-			err = cause
-		}
-		err = b.call.Fail(err, store.ErrUnavailable, store.Unknown, "cannot read the body of the answer: %s", b.call.Text(err))
-	}
-	return n, err
-}
-
-func (b *body) Close() error {
-	b.stall.end()
-	return b.ReadCloser.Close()
-}
+var errStalled = errors.New("no more bytes of the answer arrived")
 
 // Stat implements [object.Bucket].
 func (b *Bucket) Stat(ctx context.Context, key string) (object.Info, error) {

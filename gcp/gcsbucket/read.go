@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"iter"
 	"strconv"
 	"strings"
@@ -14,6 +13,7 @@ import (
 	"cloud.google.com/go/storage"
 	"google.golang.org/api/iterator"
 
+	"github.com/holdfast-go/holdfast/internal/drivers/slowbody"
 	"github.com/holdfast-go/holdfast/object"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/engine"
@@ -112,25 +112,29 @@ func (b *Bucket) get(ctx context.Context, key string, o object.GetOptions) (r *o
 	}
 }
 
-func (b *Bucket) getOnce(ctx context.Context, key string, o object.GetOptions) (*object.Reader, error) {
+func (b *Bucket) getOnce(ctx context.Context, key string, o object.GetOptions) (_ *object.Reader, err error) {
 	c := &call{ctx: ctx}
 	if err := store.CheckContext(ctx); err != nil {
 		return nil, err
 	}
-	s := &stream{call: c, limit: b.o.Timeout}
-	ctx, s.cancel = context.WithCancelCause(context.WithValue(ctx, callKey{}, c))
-	s.timer = time.AfterFunc(engine.Share(ctx, b.o.Timeout), func() { s.cancel(errTimeout) })
-	handle := b.bucket.Object(key).ReadCompressed(true) // as the writer has written it
-	if n, ok := generation(o.IfMatch); ok {
-		handle = handle.If(storage.Conditions{GenerationMatch: n})
-	}
-	r, err := handle.NewRangeReader(ctx, o.Offset, cmp.Or(o.Length, -1))
+	body := slowbody.New(context.WithValue(ctx, callKey{}, c), b.o.Timeout, engine.Share(ctx, b.o.Timeout), errTimeout, minReadRate, func(_ context.Context, err error) error {
+		if ctx.Err() != nil {
+			return c.ended()
+		}
+		return fmt.Errorf("%w: cannot read the body of the answer: %s", store.ErrUnavailable, c.text(err))
+	})
+	defer func() {
+		if err != nil {
+			body.Close()
+		}
+	}()
+	cond, _ := conditions(false, o.IfMatch, "", "")
+	handle := b.handle(key, cond).ReadCompressed(true) // as the writer has written it
+	r, err := handle.NewRangeReader(body.Context, o.Offset, cmp.Or(o.Length, -1))
 	if err != nil {
-		s.end()
 		return nil, c.classify(err)
 	}
-	s.timer.Stop()
-	s.ReadCloser = r
+	body.Begin(r)
 	info := object.Info{
 		Key:         key,
 		Version:     versionOf(r.Attrs.Generation),
@@ -153,10 +157,9 @@ func (b *Bucket) getOnce(ctx context.Context, key string, o object.GetOptions) (
 		err = store.MarkNotApplied(fmt.Errorf("%w: the server ignores ranges", errors.ErrUnsupported))
 	}
 	if err != nil {
-		s.Close()
 		return nil, err
 	}
-	return &object.Reader{ReadCloser: s, Info: info}, nil
+	return &object.Reader{ReadCloser: body, Info: info}, nil
 }
 
 // written removes the values that the service sends for objects without their own.
@@ -188,49 +191,6 @@ func versionOf(generation int64) object.Version {
 	return object.Version(strconv.FormatInt(generation, 10))
 }
 
-// stream is the body of an answer. It ends when no bytes arrive, or too few. The time that its reader
-// spends between two reads does not count.
-type stream struct {
-	io.ReadCloser
-	call   *call
-	cancel context.CancelCauseFunc
-	timer  *time.Timer
-	limit  time.Duration
-	spent  time.Duration // in reading
-	size   int64         // that was read
-}
-
-func (s *stream) Read(p []byte) (int, error) {
-	s.timer.Reset(s.limit)
-	start := time.Now()
-	n, err := s.ReadCloser.Read(p)
-	s.timer.Stop()
-	s.spent += time.Since(start)
-	s.size += int64(n)
-	if err == nil && s.spent > s.limit+time.Duration(float64(s.size)/minReadRate*float64(time.Second)) {
-		err = fmt.Errorf("less than %d bytes a second arrived", minReadRate)
-	}
-	switch {
-	case err == nil || err == io.EOF:
-	case s.call.ctx.Err() != nil:
-		err = s.call.ended()
-	default:
-		err = fmt.Errorf("%w: cannot read the body of the answer: %s", store.ErrUnavailable, s.call.text(err))
-	}
-	return n, err
-}
-
-func (s *stream) end() {
-	s.timer.Stop()
-	s.cancel(nil)
-}
-
-func (s *stream) Close() error {
-	err := s.ReadCloser.Close()
-	s.end()
-	return err
-}
-
 // Stat implements [object.Bucket].
 func (b *Bucket) Stat(ctx context.Context, key string) (object.Info, error) {
 	err := checkCall(ctx, object.CheckKey(key), key)
@@ -242,14 +202,10 @@ func (b *Bucket) Stat(ctx context.Context, key string) (object.Info, error) {
 }
 
 func (b *Bucket) stat(ctx context.Context, key string, cond *storage.Conditions) (info object.Info, err error) {
-	handle := b.bucket.Object(key)
-	if cond != nil {
-		handle = handle.If(*cond)
-	}
 	err = b.repeat(ctx, func() error {
 		var attrs *storage.ObjectAttrs
 		c, err := b.do(ctx, b.o.Timeout, func(ctx context.Context) (err error) {
-			attrs, err = handle.Attrs(ctx)
+			attrs, err = b.handle(key, cond).Attrs(ctx)
 			return err
 		})
 		if err == nil {

@@ -229,8 +229,9 @@ func (b *Bucket) copy(ctx context.Context, source, destination string, o object.
 		return err
 	}
 	if from != nil || to != nil {
-		return info, send()
+		err = send()
+	} else {
+		err = b.repeat(ctx, send)
 	}
-	err = b.repeat(ctx, send)
 	return info, err
 }
