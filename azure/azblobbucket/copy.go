@@ -89,12 +89,11 @@ func (u *upload) copyFrom(ctx context.Context, from object.Info) error {
 		id := u.add(part.Count)
 		pool.Go(0, func(ctx context.Context) error {
 			err := u.b.repeat(ctx, func() error {
-				_, err := u.b.request(ctx, longTimeout, func(ctx context.Context) error {
-					_, err := u.b.client.NewBlockBlobClient(u.key).StageBlockFromURL(ctx, id, source, &blockblob.StageBlockFromURLOptions{
+				_, _, err := request(ctx, u.b, longTimeout, func(ctx context.Context) (blockblob.StageBlockFromURLResponse, error) {
+					return u.b.client.NewBlockBlobClient(u.key).StageBlockFromURL(ctx, id, source, &blockblob.StageBlockFromURLOptions{
 						Range: part, CopySourceAuthorization: token,
 						SourceModifiedAccessConditions: &blob.SourceModifiedAccessConditions{SourceIfMatch: etag(from.Version)},
 					})
-					return err
 				})
 				return err
 			})

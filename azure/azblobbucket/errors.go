@@ -65,9 +65,9 @@ var (
 )
 
 // request sends one request, without the retries of the SDK, and classifies its error. The answer can be nil.
-func (b *Bucket) request(ctx context.Context, timeout time.Duration, send func(ctx context.Context) error) (*http.Response, error) {
+func request[T any](ctx context.Context, b *Bucket, timeout time.Duration, send func(ctx context.Context) (T, error)) (out T, answer *http.Response, err error) {
 	if err := store.CheckContext(ctx); err != nil {
-		return nil, err
+		return out, nil, err
 	}
 	if timeout <= time.Minute { // the upload of a large body needs the whole time
 		timeout = engine.Share(ctx, timeout)
@@ -76,14 +76,13 @@ func (b *Bucket) request(ctx context.Context, timeout time.Duration, send func(c
 	defer cancel()
 	var connected atomic.Bool
 	limited = httptrace.WithClientTrace(limited, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { connected.Store(true) }})
-	var answer *http.Response
-	if err := send(once(limited, &answer)); err != nil {
+	if out, err = send(once(limited, &answer)); err != nil {
 		if connected.Load() && ctx.Err() == nil && (errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)) {
 			err = errSilent
 		}
-		return answer, b.classify(ctx, err)
+		err = b.classify(ctx, err)
 	}
-	return answer, nil
+	return out, answer, err
 }
 
 // once returns a context for one request without retries.

@@ -10,10 +10,10 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blob"
 
+	"github.com/holdfast-go/holdfast/internal/drivers/slowbody"
 	"github.com/holdfast-go/holdfast/object"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/engine"
@@ -44,7 +44,7 @@ func (b *Bucket) Get(ctx context.Context, key string, opts *object.GetOptions) (
 	return r, nil
 }
 
-func (b *Bucket) get(ctx context.Context, key string, o object.GetOptions) (*object.Reader, error) {
+func (b *Bucket) get(ctx context.Context, key string, o object.GetOptions) (_ *object.Reader, err error) {
 	if err := store.CheckContext(ctx); err != nil {
 		return nil, err
 	}
@@ -54,52 +54,49 @@ func (b *Bucket) get(ctx context.Context, key string, o object.GetOptions) (*obj
 			IfMatch: etag(o.IfMatch), IfNoneMatch: etag(o.IfChanged),
 		}},
 	}
-	moving, cancel := context.WithCancelCause(ctx)
-	stall := time.AfterFunc(engine.Share(ctx, b.o.Timeout), func() { cancel(errTimeout) })
-	end := func() {
-		stall.Stop()
-		cancel(nil)
-	}
+	body := slowbody.New(ctx, b.o.Timeout, engine.Share(ctx, b.o.Timeout), errTimeout, 0, func(moving context.Context, err error) error {
+		switch failed := (*Error)(nil); {
+		case errors.As(err, &failed):
+			return err
+		case ctx.Err() == nil && moving.Err() != nil:
+			return b.fail(store.ErrUnavailable, store.Unknown, "no more bytes of the body arrived")
+		}
+		return b.unanswered(ctx, err)
+	})
+	defer func() {
+		if err != nil {
+			body.Close()
+		}
+	}()
 	var answer *http.Response
-	out, err := b.client.NewBlobClient(key).DownloadStream(once(expectBlob(moving), &answer), in)
+	out, err := b.client.NewBlobClient(key).DownloadStream(once(expectBlob(body.Context), &answer), in)
 	if err != nil {
-		end()
 		return nil, b.classify(ctx, err)
 	}
-	stall.Stop()
+	whole := o.Offset == 0 && o.Length == 0
+	if whole && len(out.ContentMD5) == md5.Size {
+		out.Body = &checked{out.Body, b, md5.New(), out.ContentMD5}
+	}
+	body.Begin(out.Body)
 	if answer.StatusCode == http.StatusNotModified { // no error for the SDK
-		end()
-		answer.Body.Close()
 		return nil, object.ErrNotChanged
 	}
-	whole := o.Offset == 0 && o.Length == 0
 	ranged := strings.HasPrefix(str(out.ContentRange), "bytes ")
-	if version := versionOf(out.ETag); version == "" || out.ContentLength == nil || !whole && !ranged {
-		end()
-		out.Body.Close()
+	if versionOf(out.ETag) == "" || out.ContentLength == nil || !whole && !ranged {
 		return nil, b.fail(store.ErrUnavailable, store.Unknown, "the answer has no ETag or no Content-Length, or the server ignores ranges")
 	}
 	info := object.Info{
-		Key: key, Version: versionOf(out.ETag), Size: num(out.ContentLength), Now: now(answer),
+		Key: key, Version: versionOf(out.ETag), Size: value(out.ContentLength), Modified: value(out.LastModified), Now: now(answer),
 		ContentType: str(out.ContentType), Metadata: decodeMetadata(out.Metadata),
 		Headers: headersOf(out.CacheControl, out.ContentDisposition, out.ContentEncoding, out.ContentLanguage),
-	}
-	if out.LastModified != nil {
-		info.Modified = *out.LastModified
 	}
 	if _, total, found := strings.Cut(str(out.ContentRange), "/"); found {
 		info.Size, _ = strconv.ParseInt(total, 10, 64)
 	}
 	if o.Offset > 0 && o.Offset >= info.Size { // Azurite answers with an empty body
-		end()
-		out.Body.Close()
 		return nil, object.ErrRange
 	}
-	r := &body{ReadCloser: out.Body, b: b, caller: ctx, moving: moving, stall: stall, end: end}
-	if whole && len(out.ContentMD5) == md5.Size {
-		r.sum, r.want = md5.New(), out.ContentMD5
-	}
-	return &object.Reader{ReadCloser: r, Info: info}, nil
+	return &object.Reader{ReadCloser: body, Info: info}, nil
 }
 
 func headersOf(cache, disposition, encoding, language *string) object.Headers {
@@ -108,39 +105,21 @@ func headersOf(cache, disposition, encoding, language *string) object.Headers {
 	}
 }
 
-// body is the body of an answer. The time between two reads does not count as a stall.
-type body struct {
+// checked is a body whose bytes must have an MD5.
+type checked struct {
 	io.ReadCloser
-	b              *Bucket
-	caller, moving context.Context
-	stall          *time.Timer
-	end            func()
-	sum            hash.Hash // nil: there is none to compare
-	want           []byte
+	b    *Bucket
+	sum  hash.Hash
+	want []byte
 }
 
-func (r *body) Read(p []byte) (int, error) {
-	r.stall.Reset(r.b.o.Timeout)
+func (r *checked) Read(p []byte) (int, error) {
 	n, err := r.ReadCloser.Read(p)
-	r.stall.Stop()
-	if r.sum != nil {
-		r.sum.Write(p[:n])
-	}
-	switch {
-	case err == io.EOF && r.sum != nil && !bytes.Equal(r.sum.Sum(nil), r.want):
+	r.sum.Write(p[:n])
+	if err == io.EOF && !bytes.Equal(r.sum.Sum(nil), r.want) {
 		err = r.b.fail(store.ErrUnavailable, store.Unknown, "the body does not have the MD5 that the blob has; it was damaged, or a program has set a wrong MD5")
-	case err == nil || err == io.EOF:
-	case r.caller.Err() == nil && r.moving.Err() != nil:
-		err = r.b.fail(store.ErrUnavailable, store.Unknown, "no more bytes of the body arrived")
-	default:
-		err = r.b.unanswered(r.caller, err)
 	}
 	return n, err
-}
-
-func (r *body) Close() error {
-	r.end()
-	return r.ReadCloser.Close()
 }
 
 // Stat implements [object.Bucket].
@@ -155,10 +134,8 @@ func (b *Bucket) stat(ctx context.Context, key string) (info object.Info, sum []
 		return object.Info{}, nil, err
 	}
 	err = b.repeat(ctx, func() error {
-		var out blob.GetPropertiesResponse
-		answer, err := b.request(ctx, b.o.Timeout, func(ctx context.Context) (err error) {
-			out, err = b.client.NewBlobClient(key).GetProperties(ctx, nil)
-			return err
+		out, answer, err := request(ctx, b, b.o.Timeout, func(ctx context.Context) (blob.GetPropertiesResponse, error) {
+			return b.client.NewBlobClient(key).GetProperties(ctx, nil)
 		})
 		if err == nil && versionOf(out.ETag) == "" {
 			err = b.fail(store.ErrUnavailable, store.Unknown, "the answer has no ETag")
@@ -168,12 +145,9 @@ func (b *Bucket) stat(ctx context.Context, key string) (info object.Info, sum []
 		}
 		sum = out.ContentMD5
 		info = object.Info{
-			Key: key, Version: versionOf(out.ETag), Size: num(out.ContentLength), Now: now(answer),
+			Key: key, Version: versionOf(out.ETag), Size: value(out.ContentLength), Modified: value(out.LastModified), Now: now(answer),
 			ContentType: str(out.ContentType), Metadata: decodeMetadata(out.Metadata),
 			Headers: headersOf(out.CacheControl, out.ContentDisposition, out.ContentEncoding, out.ContentLanguage),
-		}
-		if out.LastModified != nil {
-			info.Modified = *out.LastModified
 		}
 		return nil
 	})

@@ -1,6 +1,7 @@
 package azblobbucket
 
 import (
+	"cmp"
 	"context"
 	"iter"
 
@@ -13,10 +14,7 @@ import (
 // List implements [object.Bucket]. It does not yield the directories of a hierarchical namespace. Azure cannot
 // begin a listing in the middle, so ListOptions.After saves no request.
 func (b *Bucket) List(ctx context.Context, prefix string, opts *object.ListOptions) iter.Seq2[object.Info, error] {
-	after := ""
-	if opts != nil {
-		after = opts.After
-	}
+	after := cmp.Or(opts, &object.ListOptions{}).After
 	return func(yield func(object.Info, error) bool) {
 		for marker := ""; ; {
 			page, next, err := b.page(ctx, prefix, marker)
@@ -41,11 +39,9 @@ func (b *Bucket) List(ctx context.Context, prefix string, opts *object.ListOptio
 
 func (b *Bucket) page(ctx context.Context, prefix, marker string) (page []object.Info, next string, err error) {
 	err = b.repeat(ctx, func() error {
-		var out container.ListBlobsFlatResponse
-		answer, err := b.request(ctx, b.o.Timeout, func(ctx context.Context) (err error) {
+		out, answer, err := request(ctx, b, b.o.Timeout, func(ctx context.Context) (container.ListBlobsFlatResponse, error) {
 			pager := b.client.NewListBlobsFlatPager(&container.ListBlobsFlatOptions{Prefix: strOrNil(prefix), Marker: strOrNil(marker)})
-			out, err = pager.NextPage(expectList(ctx))
-			return err
+			return pager.NextPage(expectList(ctx))
 		})
 		if err != nil {
 			return err
@@ -59,11 +55,9 @@ func (b *Bucket) page(ctx context.Context, prefix, marker string) (page []object
 			if p == nil || item.Name == nil || str(p.ResourceType) == "directory" {
 				continue
 			}
-			info := object.Info{Key: *item.Name, Version: versionOf(p.ETag), Size: num(p.ContentLength), Now: now(answer)}
-			if p.LastModified != nil {
-				info.Modified = *p.LastModified
-			}
-			page = append(page, info)
+			page = append(page, object.Info{
+				Key: *item.Name, Version: versionOf(p.ETag), Size: value(p.ContentLength), Modified: value(p.LastModified), Now: now(answer),
+			})
 		}
 		return nil
 	})

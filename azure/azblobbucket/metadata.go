@@ -57,18 +57,14 @@ func decodeMetadata(metadata map[string]*string) map[string]string {
 	return decoded
 }
 
-func str[T ~string](p *T) string {
-	if p == nil {
-		return ""
-	}
-	return string(*p)
-}
+func str[T ~string](p *T) string { return string(value(p)) }
 
-func num(p *int64) int64 {
-	if p == nil {
-		return 0
+// value returns what p points to, or the zero value.
+func value[T any](p *T) (v T) {
+	if p != nil {
+		v = *p
 	}
-	return *p
+	return v
 }
 
 // strOrNil returns nil for an empty text, which a header must not have.

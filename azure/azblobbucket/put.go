@@ -15,6 +15,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/streaming"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blob"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blockblob"
@@ -90,30 +91,37 @@ func readBlock(body io.Reader, length, size int64) ([]byte, error) {
 func (b *Bucket) putOnce(ctx context.Context, key string, body []byte, o object.PutOptions) (info object.Info, err error) {
 	c := condition{o.IfAbsent, o.IfMatch}
 	sum := md5.Sum(body)
-	send := func() error {
-		var out blockblob.UploadResponse
-		answer, err := b.request(ctx, b.timeoutFor(len(body)), func(ctx context.Context) (err error) {
-			out, err = b.client.NewBlockBlobClient(key).Upload(ctx, streaming.NopCloser(bytes.NewReader(body)), &blockblob.UploadOptions{
-				Metadata: encodeMetadata(o.Metadata), HTTPHeaders: httpHeaders(o.ContentType, o.Headers, sum[:]),
-				AccessConditions: c.headers(), TransactionalValidation: blob.TransferValidationTypeMD5(sum[:]),
-			})
-			return err
+	info, err = b.write(ctx, key, c, int64(len(body)), b.timeoutFor(len(body)), func(ctx context.Context) (*azcore.ETag, error) {
+		out, err := b.client.NewBlockBlobClient(key).Upload(ctx, streaming.NopCloser(bytes.NewReader(body)), &blockblob.UploadOptions{
+			Metadata: encodeMetadata(o.Metadata), HTTPHeaders: httpHeaders(o.ContentType, o.Headers, sum[:]),
+			AccessConditions: c.headers(), TransactionalValidation: blob.TransferValidationTypeMD5(sum[:]),
 		})
-		if err == nil && versionOf(out.ETag) == "" {
+		return out.ETag, err
+	})
+	if err == nil {
+		o.Progress.Report(info.Size, info.Size)
+	}
+	return info, err
+}
+
+// write sends a request that writes a blob of this size. It repeats a request without a condition.
+func (b *Bucket) write(ctx context.Context, key string, c condition, size int64, timeout time.Duration, send func(context.Context) (*azcore.ETag, error)) (info object.Info, err error) {
+	once := func() error {
+		written, answer, err := request(ctx, b, timeout, send)
+		if err == nil && versionOf(written) == "" {
 			err = b.fail(store.ErrUnavailable, store.Unknown, "the answer has no ETag")
 		}
-		info = object.Info{Key: key, Version: versionOf(out.ETag), Size: int64(len(body)), Now: now(answer)}
+		info = object.Info{Key: key, Version: versionOf(written), Size: size, Now: now(answer)}
 		return err
 	}
 	if c.any() {
-		err = send()
+		err = once()
 	} else {
-		err = b.repeat(ctx, send)
+		err = b.repeat(ctx, once)
 	}
 	if err != nil {
 		return object.Info{}, err
 	}
-	o.Progress.Report(info.Size, info.Size)
 	return info, nil
 }
 
@@ -192,11 +200,10 @@ func (u *upload) send(ctx context.Context, block []byte, body io.Reader, size in
 func (u *upload) stage(ctx context.Context, id string, block []byte) error {
 	sum := md5.Sum(block)
 	err := u.b.repeat(ctx, func() error {
-		_, err := u.b.request(ctx, u.b.timeoutFor(len(block)), func(ctx context.Context) error {
-			_, err := u.b.client.NewBlockBlobClient(u.key).StageBlock(ctx, id, streaming.NopCloser(bytes.NewReader(block)), &blockblob.StageBlockOptions{
+		_, _, err := request(ctx, u.b, u.b.timeoutFor(len(block)), func(ctx context.Context) (blockblob.StageBlockResponse, error) {
+			return u.b.client.NewBlockBlobClient(u.key).StageBlock(ctx, id, streaming.NopCloser(bytes.NewReader(block)), &blockblob.StageBlockOptions{
 				TransactionalValidation: blob.TransferValidationTypeMD5(sum[:]),
 			})
-			return err
 		})
 		return err
 	})
@@ -208,30 +215,13 @@ func (u *upload) stage(ctx context.Context, id string, block []byte) error {
 
 // commit makes the blob of the blocks. A commit without a condition may be repeated: a write of another client
 // would have removed the blocks.
-func (u *upload) commit(ctx context.Context, c condition, h *blob.HTTPHeaders, metadata map[string]string) (info object.Info, err error) {
-	send := func() error {
-		var out blockblob.CommitBlockListResponse
-		answer, err := u.b.request(ctx, u.b.timeoutFor(64*len(u.blocks)), func(ctx context.Context) (err error) {
-			out, err = u.b.client.NewBlockBlobClient(u.key).CommitBlockList(ctx, u.blocks, &blockblob.CommitBlockListOptions{
-				Metadata: encodeMetadata(metadata), HTTPHeaders: h, AccessConditions: c.headers(),
-			})
-			return err
+func (u *upload) commit(ctx context.Context, c condition, h *blob.HTTPHeaders, metadata map[string]string) (object.Info, error) {
+	return u.b.write(ctx, u.key, c, u.size, u.b.timeoutFor(64*len(u.blocks)), func(ctx context.Context) (*azcore.ETag, error) {
+		out, err := u.b.client.NewBlockBlobClient(u.key).CommitBlockList(ctx, u.blocks, &blockblob.CommitBlockListOptions{
+			Metadata: encodeMetadata(metadata), HTTPHeaders: h, AccessConditions: c.headers(),
 		})
-		if err == nil && versionOf(out.ETag) == "" {
-			err = u.b.fail(store.ErrUnavailable, store.Unknown, "the answer has no ETag")
-		}
-		info = object.Info{Key: u.key, Version: versionOf(out.ETag), Size: u.size, Now: now(answer)}
-		return err
-	}
-	if c.any() {
-		err = send()
-	} else {
-		err = u.b.repeat(ctx, send)
-	}
-	if err != nil {
-		return object.Info{}, err
-	}
-	return info, nil
+		return out.ETag, err
+	})
 }
 
 // Delete implements [object.Bucket].
@@ -242,9 +232,8 @@ func (b *Bucket) Delete(ctx context.Context, key string, opts *object.DeleteOpti
 	}
 	c := condition{ifMatch: o.IfMatch}
 	send := func() error {
-		_, err := b.request(ctx, b.o.Timeout, func(ctx context.Context) error {
-			_, err := b.client.NewBlobClient(key).Delete(ctx, &blob.DeleteOptions{AccessConditions: c.headers()})
-			return err
+		_, _, err := request(ctx, b, b.o.Timeout, func(ctx context.Context) (blob.DeleteResponse, error) {
+			return b.client.NewBlobClient(key).Delete(ctx, &blob.DeleteOptions{AccessConditions: c.headers()})
 		})
 		return err
 	}

@@ -39,21 +39,19 @@ func (s *Settings) GeoRedundant() bool {
 func (b *Bucket) Settings(ctx context.Context) (*Settings, error) {
 	s := &Settings{}
 	err := b.repeat(ctx, func() error {
-		_, err := b.request(ctx, b.o.Timeout, func(ctx context.Context) error {
-			out, err := b.client.GetProperties(ctx, nil)
-			s.Immutable = is(out.HasImmutabilityPolicy) || is(out.HasLegalHold) || is(out.IsImmutableStorageWithVersioningEnabled)
-			return err
+		out, _, err := request(ctx, b, b.o.Timeout, func(ctx context.Context) (container.GetPropertiesResponse, error) {
+			return b.client.GetProperties(ctx, nil)
 		})
+		s.Immutable = value(out.HasImmutabilityPolicy) || value(out.HasLegalHold) || value(out.IsImmutableStorageWithVersioningEnabled)
 		return err
 	})
 	if err == nil {
-		_, err = b.request(ctx, b.o.Timeout, func(ctx context.Context) error {
-			out, err := b.client.GetAccountInfo(ctx, nil)
-			s.SKU, s.Hierarchical = str(out.SKUName), is(out.IsHierarchicalNamespaceEnabled)
-			return err
+		out, _, failed := request(ctx, b, b.o.Timeout, func(ctx context.Context) (container.GetAccountInfoResponse, error) {
+			return b.client.GetAccountInfo(ctx, nil)
 		})
-		if errors.Is(err, store.ErrDenied) {
-			err = nil
+		s.SKU, s.Hierarchical = str(out.SKUName), value(out.IsHierarchicalNamespaceEnabled)
+		if !errors.Is(failed, store.ErrDenied) {
+			err = failed
 		}
 	}
 	if err == nil && !s.Immutable {
@@ -71,33 +69,27 @@ func (b *Bucket) history(ctx context.Context, s *Settings) error {
 			return err
 		}
 	}
-	_, err := b.request(ctx, b.o.Timeout, func(ctx context.Context) error {
-		out, err := b.client.NewListBlobsFlatPager(&container.ListBlobsFlatOptions{
+	out, _, err := request(ctx, b, b.o.Timeout, func(ctx context.Context) (container.ListBlobsFlatResponse, error) {
+		return b.client.NewListBlobsFlatPager(&container.ListBlobsFlatOptions{
 			Prefix: &key, Include: container.ListBlobsInclude{Deleted: true, Snapshots: true, Versions: true},
 		}).NextPage(expectList(ctx))
-		if err != nil || out.Segment == nil {
-			return err
-		}
-		for _, item := range out.Segment.BlobItems {
-			s.KeepsVersions = s.KeepsVersions || str(item.VersionID) != ""
-			s.SoftDelete = s.SoftDelete || is(item.Deleted)
-		}
-		return nil
 	})
-	return err
+	if err != nil || out.Segment == nil {
+		return err
+	}
+	for _, item := range out.Segment.BlobItems {
+		s.KeepsVersions = s.KeepsVersions || str(item.VersionID) != ""
+		s.SoftDelete = s.SoftDelete || value(item.Deleted)
+	}
+	return nil
 }
 
 // Create creates the container if it does not exist. It reports whether it did.
 func (b *Bucket) Create(ctx context.Context) (made bool, err error) {
-	_, err = b.request(ctx, b.o.Timeout, func(ctx context.Context) error {
-		_, err := b.client.Create(ctx, nil)
-		return err
-	})
+	_, _, err = request(ctx, b, b.o.Timeout, func(ctx context.Context) (container.CreateResponse, error) { return b.client.Create(ctx, nil) })
 	var failed *Error
 	if errors.As(err, &failed) && failed.Code == "ContainerAlreadyExists" {
 		return false, nil
 	}
 	return err == nil, err
 }
-
-func is(p *bool) bool { return p != nil && *p }
