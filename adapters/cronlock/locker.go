@@ -12,6 +12,7 @@ import (
 
 	"github.com/robfig/cron/v3"
 
+	"github.com/holdfast-go/holdfast/internal/backoff"
 	"github.com/holdfast-go/holdfast/lease"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -106,12 +107,10 @@ func (l *Locker) Do(ctx context.Context, job string, f func(ctx context.Context,
 	var held *lease.HeldError
 	if !began && errors.As(err, &held) && held.Record.State == lease.Held && held.Record.Renewed.Add(2*held.Record.TTL).Before(time.Now()) {
 		// The holder seems dead. A holder that lives renews while this one waits.
-		select {
-		case <-time.After(held.Wait):
-			err = try()
-		case <-ctx.Done():
+		if backoff.Sleep(ctx, held.Wait) != nil {
 			return fmt.Errorf("job %q: %w", job, store.Cause(ctx))
 		}
+		err = try()
 	}
 	if began || !isEarly || !errors.Is(err, lease.ErrAlreadyRan) {
 		return err
@@ -121,9 +120,7 @@ func (l *Locker) Do(ctx context.Context, job string, f func(ctx context.Context,
 		if wait > l.early { // the clock was set back
 			return err
 		}
-		select {
-		case <-time.After(wait):
-		case <-ctx.Done():
+		if backoff.Sleep(ctx, wait) != nil {
 			return fmt.Errorf("job %q: %w", job, store.Cause(ctx))
 		}
 	}

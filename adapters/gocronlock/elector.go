@@ -5,10 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"time"
 
 	"github.com/go-co-op/gocron/v2"
 
+	"github.com/holdfast-go/holdfast/internal/backoff"
 	"github.com/holdfast-go/holdfast/lease"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -58,10 +58,7 @@ func (e *Elector) campaign(ctx context.Context) {
 	for ctx.Err() == nil {
 		err := e.client.Lead(ctx, e.name, nil, e.lead, nil)
 		e.set(nil, err)
-		select { // after a permanent error, such as a missing right
-		case <-time.After(e.client.Options().MaxPoll):
-		case <-ctx.Done():
-		}
+		_ = backoff.Sleep(ctx, e.client.Options().MaxPoll) // after a permanent error, such as a missing right
 	}
 }
 

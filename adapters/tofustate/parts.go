@@ -10,8 +10,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"sync"
 
+	"github.com/holdfast-go/holdfast/internal/workerpool"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -137,23 +137,11 @@ func digest(body []byte) string {
 
 // each calls f with the numbers from 0 to n-1, a few at the same time, and returns the first error.
 func each(ctx context.Context, n int, f func(ctx context.Context, i int) error) error {
-	caller := ctx
-	ctx, cancel := context.WithCancelCause(caller)
-	defer cancel(nil)
-	var group sync.WaitGroup
-	room := make(chan struct{}, inParallel)
-	for i := range n {
-		room <- struct{}{}
-		if ctx.Err() != nil {
-			break
-		}
-		group.Go(func() {
-			defer func() { <-room }()
-			if err := f(ctx, i); err != nil {
-				cancel(err)
-			}
-		})
+	pool := workerpool.New(ctx, inParallel, 0)
+	defer pool.Close()
+	for i := 0; i < n && pool.WaitRoom(0); i++ {
+		pool.Go(0, func(ctx context.Context) error { return f(ctx, i) })
 	}
-	group.Wait()
-	return cmp.Or(store.Cause(caller), context.Cause(ctx))
+	err := pool.Wait()
+	return cmp.Or(store.Cause(ctx), err)
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/tus/tusd/v2/pkg/handler"
 
+	"github.com/holdfast-go/holdfast/internal/backoff"
 	"github.com/holdfast-go/holdfast/lease"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -130,10 +131,7 @@ func (l *Locker) acquire(ctx context.Context, name string) (*lease.Guard, error)
 		case store.Permanent(err):
 			return nil, err
 		}
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
-		}
+		_ = backoff.Sleep(ctx, pause)
 	}
 }
 
