@@ -13,6 +13,7 @@ import (
 
 	"github.com/caddyserver/certmagic"
 
+	"github.com/holdfast-go/holdfast/internal/backoff"
 	"github.com/holdfast-go/holdfast/lease"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -83,9 +84,7 @@ func retry(ctx context.Context, most time.Duration, call func(ctx context.Contex
 		if err == nil || errors.Is(err, fs.ErrNotExist) || errors.Is(err, lease.ErrLost) || store.Permanent(err) {
 			return err
 		}
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
+		if backoff.Sleep(ctx, pause) != nil {
 			return err
 		}
 	}

@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"math"
+	"strings"
 	"sync"
 	"sync/atomic"
 
 	"github.com/holdfast-go/holdfast/lease"
+	"github.com/holdfast-go/holdfast/observe/metrics/promtext"
 	"github.com/holdfast-go/holdfast/store"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/trace"
@@ -104,7 +106,7 @@ func (h *hold) end(cause error) {
 		lost := (*lease.LostError)(nil)
 		switch {
 		case errors.As(cause, &lost):
-			h.span.SetAttributes(attribute.String("holdfast.reason", reasonOf(lost)))
+			h.span.SetAttributes(attribute.String("holdfast.reason", strings.ReplaceAll(promtext.LossReason(lost), "_", " ")))
 			set(h.span, "lost", cause)
 		case errors.Is(cause, lease.ErrClosed):
 			set(h.span, "closed", nil)
@@ -115,25 +117,6 @@ func (h *hold) end(cause error) {
 		}
 		h.t.ending.end(h.span)
 	})
-}
-
-// reasonOf returns the reason of a loss in one or two words.
-func reasonOf(lost *lease.LostError) string {
-	switch lost.Reason {
-	case lease.ErrTakenOver:
-		return "taken over"
-	case lease.ErrExpired:
-		return "expired"
-	case lease.ErrBroken:
-		return "broken"
-	case lease.ErrRemoved:
-		return "removed"
-	case lease.ErrRevoked:
-		return "revoked"
-	case lease.ErrTicketUsed:
-		return "ticket used"
-	}
-	return "other"
 }
 
 // traceRelease records the first release of a guard, next to its hold.

@@ -47,28 +47,24 @@ func (b *bucket) Unwrap() object.Bucket { return b.inner }
 
 // As returns the abilities of inner that send the requests of a caller.
 func (b *bucket) As(target any) bool {
-	ok := false
 	switch target := target.(type) {
 	case *object.Copier:
-		var c copier
-		if c.inner, ok = object.As[object.Copier](b.inner); ok {
-			c.b, *target = b, &c
-		}
+		return wrap(b, target, func(inner object.Copier) object.Copier { return &copier{b, inner} })
 	case *object.WholeReader:
-		var r wholeReader
-		if r.inner, ok = object.As[object.WholeReader](b.inner); ok {
-			r.b, *target = b, &r
-		}
+		return wrap(b, target, func(inner object.WholeReader) object.WholeReader { return &wholeReader{b, inner} })
 	case *object.DirLister:
-		var l dirLister
-		if l.inner, ok = object.As[object.DirLister](b.inner); ok {
-			l.b, *target = b, &l
-		}
+		return wrap(b, target, func(inner object.DirLister) object.DirLister { return &dirLister{b, inner} })
 	case *object.Uploader:
-		var u uploader
-		if u.inner, ok = object.As[object.Uploader](b.inner); ok {
-			u.b, *target = b, &u
-		}
+		return wrap(b, target, func(inner object.Uploader) object.Uploader { return &uploader{b, inner} })
+	}
+	return false
+}
+
+// wrap sets target to the wrapper of an ability, if the inner bucket has the ability.
+func wrap[A any](b *bucket, target *A, wrapper func(inner A) A) bool {
+	inner, ok := object.As[A](b.inner)
+	if ok {
+		*target = wrapper(inner)
 	}
 	return ok
 }

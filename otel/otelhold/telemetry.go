@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/holdfast-go/holdfast/observe/metrics"
 	"github.com/holdfast-go/holdfast/store"
@@ -95,14 +94,7 @@ func set(span trace.Span, outcome string, failed error) {
 // text returns a text of others as an attribute can have it.
 func text(s string) string {
 	s = strings.ToValidUTF8(s, "\ufffd")
-	if len(s) <= maxText {
-		return s
-	}
-	cut := maxText
-	for !utf8.RuneStart(s[cut]) {
-		cut--
-	}
-	return s[:cut]
+	return strings.ToValidUTF8(s[:min(len(s), maxText)], "") // without a part of a letter
 }
 
 // Outcome returns the value of holdfast.outcome for the error of a request or of a call of an object client:

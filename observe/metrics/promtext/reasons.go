@@ -37,7 +37,7 @@ func LossReason(err error) string {
 		err = lost.Reason // without the cause, which may be of another lease
 	}
 	for _, r := range losses {
-		if r.err == nil || errors.Is(err, r.err) {
+		if errors.Is(err, r.err) {
 			return r.label
 		}
 	}
