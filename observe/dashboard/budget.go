@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/backoff"
 )
 
 // budget bounds the requests of the reader. It saves what was not used for ten seconds.
@@ -18,18 +20,7 @@ type budget struct {
 const saved = 10 * time.Second
 
 // take waits until n requests may be sent. It returns false if the context ends.
-func (b *budget) take(ctx context.Context, n int) bool {
-	wait := b.spend(n)
-	if wait <= 0 {
-		return ctx.Err() == nil
-	}
-	select {
-	case <-ctx.Done():
-		return false
-	case <-time.After(wait):
-		return true
-	}
-}
+func (b *budget) take(ctx context.Context, n int) bool { return backoff.Sleep(ctx, b.spend(n)) == nil }
 
 // spend counts n requests, and returns for how long their sender has to wait.
 func (b *budget) spend(n int) time.Duration {

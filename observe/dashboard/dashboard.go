@@ -163,7 +163,7 @@ var web embed.FS
 
 func (p *Page) routes() {
 	p.mux = http.NewServeMux()
-	for _, kind := range []string{kindLocks, kindLock, kindCheckpoints, kindLogs, kindPanels, kindStore} {
+	for _, kind := range kinds {
 		path := "/" + kind
 		if kind == kindLocks {
 			path = "/{$}"

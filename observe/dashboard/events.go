@@ -64,7 +64,7 @@ func (s *sent) diff(page *rendered) (u update, any bool) {
 // serveEvents sends the updates of one page until the browser leaves it.
 func (p *Page) serveEvents(w http.ResponseWriter, r *http.Request) {
 	kind := r.URL.Query().Get("kind")
-	if !slices.Contains([]string{kindLocks, kindLock, kindCheckpoints, kindLogs, kindPanels, kindStore}, kind) {
+	if !slices.Contains(kinds, kind) {
 		http.Error(w, "unknown kind of page", http.StatusBadRequest)
 		return
 	}

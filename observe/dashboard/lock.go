@@ -97,11 +97,7 @@ func (l *lock) sessions() (ids []string) {
 // deadline estimates when a lease ends unless the holder renews it. The holder's clock may be wrong:
 // then the time counts from when the reader saw the write.
 func deadline(renewed, ttl, changed int64) int64 {
-	end := renewed + ttl
-	if end > changed+ttl || renewed == 0 {
-		return changed + ttl
-	}
-	return end
+	return min(cmp.Or(renewed, changed), changed) + ttl
 }
 
 // view is a lock as the templates show it.

@@ -27,6 +27,8 @@ const (
 	kindStore       = "store"
 )
 
+var kinds = []string{kindLocks, kindLock, kindCheckpoints, kindLogs, kindPanels, kindStore}
+
 var templates = template.Must(template.New("").Funcs(template.FuncMap{
 	"iso":     func(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") },
 	"clock":   func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") },
@@ -96,27 +98,19 @@ func (p *Page) renderNow(q query, now time.Time) *rendered {
 	var problems []string
 	switch q.kind {
 	case kindLocks:
-		page.list = true
-		problems = tableProblems(&p.r.locks, "lock")
-		shown, matching, all, pages := p.findLocks(&page.query, now)
-		for _, f := range shown {
-			v := p.viewOf(f.name, p.r.locks.entries[f.name], now)
-			page.names = append(page.names, f.name)
-			page.rows = append(page.rows, row{v.ID, execute("lockrow", v)})
-		}
-		page.parts["counts"] = execute("counts", p.countsOf(p.r.locks.complete, all, matching, "lock", q))
-		page.parts["pager"] = execute("pager", pagerOf(page.query, pages))
+		problems = renderTable(p, page, &p.r.locks, "lock", func(name string, e *entry[lock]) (found, bool) {
+			return p.findLock(&page.query, now, name, e)
+		}, func(name string, e *entry[lock]) row {
+			v := p.viewOf(name, e, now)
+			return row{v.ID, execute("lockrow", v)}
+		})
 	case kindCheckpoints:
-		page.list = true
-		problems = tableProblems(&p.r.marks, "checkpoint")
-		shown, matching, all, pages := p.findMarks(&page.query)
-		for _, f := range shown {
-			v := markViewOf(f.name, p.r.marks.entries[f.name])
-			page.names = append(page.names, f.name)
-			page.rows = append(page.rows, row{v.ID, execute("markrow", v)})
-		}
-		page.parts["counts"] = execute("counts", p.countsOf(p.r.marks.complete, all, matching, "checkpoint", q))
-		page.parts["pager"] = execute("pager", pagerOf(page.query, pages))
+		problems = renderTable(p, page, &p.r.marks, "checkpoint", func(name string, e *entry[mark]) (found, bool) {
+			return findMark(&page.query, name, e)
+		}, func(name string, e *entry[mark]) row {
+			v := markViewOf(name, e)
+			return row{v.ID, execute("markrow", v)}
+		})
 	case kindLock:
 		page.names = []string{q.name}
 		page.parts["body"] = execute("lock", p.lockPage(q.name, now))
@@ -132,6 +126,30 @@ func (p *Page) renderNow(q query, now time.Time) *rendered {
 	}
 	page.parts["banner"] = execute("banner", problems)
 	return page
+}
+
+// renderTable renders the rows of a table that find returns. It returns what is wrong with all keys of the table.
+func renderTable[T any](p *Page, page *rendered, t *table[T], what string, find func(string, *entry[T]) (found, bool), rowOf func(string, *entry[T]) row) (problems []string) {
+	var matching []found
+	all := 0
+	for name, e := range t.entries {
+		if e.absent {
+			continue
+		}
+		all++
+		if f, ok := find(name, e); ok {
+			matching = append(matching, f)
+		}
+	}
+	shown, pages := orderOf(matching, &page.query)
+	for _, f := range shown {
+		page.names = append(page.names, f.name)
+		page.rows = append(page.rows, rowOf(f.name, t.entries[f.name]))
+	}
+	page.list = true
+	page.parts["counts"] = execute("counts", p.countsOf(t.complete, all, len(matching), what, page.query))
+	page.parts["pager"] = execute("pager", pagerOf(page.query, pages))
+	return tableProblems(t, what)
 }
 
 // tableProblems says what is wrong with all keys of a table.

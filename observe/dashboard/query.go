@@ -131,47 +131,38 @@ func matches(q query, texts ...string) bool {
 	return true
 }
 
-// findLocks returns the locks of a query. The reader is locked.
-func (p *Page) findLocks(q *query, now time.Time) (shown []found, matching, all, pages int) {
-	var rows []found
-	for name, e := range p.r.locks.entries {
-		if e.absent {
-			continue
-		}
-		all++
-		l := &e.value
-		m := l.more()
-		if !p.inState(q.state, e, now) || q.text != "" && !matches(*q, name, l.holder) {
-			continue
-		}
-		f := found{name: name}
-		switch q.sort {
-		case "name":
-			f.text = name
-		case "state":
-			f.text = string(l.state)
-		case "holder":
-			f.text = l.holder
-		case "since":
-			f.n = l.granted
-			if l.state != lease.Held {
-				f.n = l.renewed
-			}
-		case "token":
-			f.n = int64(l.token)
-		case "deadline":
-			f.n = 1 << 62
-			if l.state == lease.Held && l.renewed > 0 && m.session == "" {
-				f.n = deadline(l.renewed, l.ttl, l.changed)
-			}
-		case "waiting":
-			f.n = int64(len(m.queue))
-		}
-		rows = append(rows, f)
+// findLock returns the place of a lock in the order of a query. It returns false if the query does not match the lock.
+// The reader is locked.
+func (p *Page) findLock(q *query, now time.Time, name string, e *entry[lock]) (f found, ok bool) {
+	l := &e.value
+	m := l.more()
+	if !p.inState(q.state, e, now) || !matches(*q, name, l.holder) {
+		return f, false
 	}
-	matching = len(rows)
-	shown, pages = orderOf(rows, q)
-	return shown, matching, all, pages
+	f.name = name
+	switch q.sort {
+	case "name":
+		f.text = name
+	case "state":
+		f.text = string(l.state)
+	case "holder":
+		f.text = l.holder
+	case "since":
+		f.n = l.granted
+		if l.state != lease.Held {
+			f.n = l.renewed
+		}
+	case "token":
+		f.n = int64(l.token)
+	case "deadline":
+		f.n = 1 << 62
+		if l.state == lease.Held && l.renewed > 0 && m.session == "" {
+			f.n = deadline(l.renewed, l.ttl, l.changed)
+		}
+	case "waiting":
+		f.n = int64(len(m.queue))
+	}
+	return f, true
 }
 
 func (p *Page) inState(state string, e *entry[lock], now time.Time) bool {
@@ -197,32 +188,22 @@ func (p *Page) inState(state string, e *entry[lock], now time.Time) bool {
 	return string(l.state) == state
 }
 
-// findMarks returns the checkpoints of a query. The reader is locked.
-func (p *Page) findMarks(q *query) (shown []found, matching, all, pages int) {
-	var rows []found
-	for name, e := range p.r.marks.entries {
-		if e.absent {
-			continue
-		}
-		all++
-		m := &e.value
-		if q.text != "" && !matches(*q, name, m.who, m.event) {
-			continue
-		}
-		f := found{name: name}
-		switch q.sort {
-		case "name":
-			f.text = name
-		case "position":
-			f.n = int64(min(m.sequence, 1<<62))
-		case "age":
-			f.n = -m.written
-		case "token":
-			f.n = int64(m.token)
-		}
-		rows = append(rows, f)
+// findMark does the same as [Page.findLock], for a checkpoint.
+func findMark(q *query, name string, e *entry[mark]) (f found, ok bool) {
+	m := &e.value
+	if !matches(*q, name, m.who, m.event) {
+		return f, false
 	}
-	matching = len(rows)
-	shown, pages = orderOf(rows, q)
-	return shown, matching, all, pages
+	f.name = name
+	switch q.sort {
+	case "name":
+		f.text = name
+	case "position":
+		f.n = int64(min(m.sequence, 1<<62))
+	case "age":
+		f.n = -m.written
+	case "token":
+		f.n = int64(m.token)
+	}
+	return f, true
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/internal/backoff"
 	"github.com/holdfast-go/holdfast/internal/workerpool"
 	"github.com/holdfast-go/holdfast/lease"
 	"github.com/holdfast-go/holdfast/store"
@@ -232,16 +233,8 @@ func (r *reader) run() {
 			continue
 		}
 		r.publish()
-		select {
-		case <-r.ctx.Done():
+		if backoff.Sleep(r.ctx, min(soon, r.p.o.Interval)) != nil || backoff.SleepOrWake(r.ctx, time.Until(begun.Add(r.p.o.Interval)), r.wake) != nil {
 			return
-		case <-time.After(min(soon, r.p.o.Interval)):
-		}
-		select {
-		case <-r.ctx.Done():
-			return
-		case <-r.wake:
-		case <-time.After(time.Until(begun.Add(r.p.o.Interval))):
 		}
 	}
 }
@@ -250,7 +243,7 @@ func (r *reader) run() {
 func (r *reader) readAll() bool {
 	r.mu.Lock()
 	wanted := map[string]bool{}
-	for _, kind := range []string{kindLocks, kindLock, kindCheckpoints, kindLogs, kindPanels, kindStore} {
+	for _, kind := range kinds {
 		if r.isWanted(kind) {
 			wanted[kind] = true
 		}
@@ -450,9 +443,9 @@ func noteSelf[T any](r *reader, t *table[T]) {
 // that were read the longest time ago, until the time of the round is over.
 func readTable[T any](r *reader, t *table[T], kind string, until time.Time) {
 	type candidate struct {
-		name  string
-		read  int64
-		shown bool
+		name string
+		read int64
+		rank int // 0 if a page shows it
 	}
 	var names []candidate
 	r.mu.Lock()
@@ -473,25 +466,23 @@ func readTable[T any](r *reader, t *table[T], kind string, until time.Time) {
 		default:
 			continue
 		}
-		names = append(names, candidate{name, e.read, shown})
+		c := candidate{name, e.read, 1}
+		if shown {
+			c.rank = 0
+		}
+		names = append(names, c)
 	}
 	gone := t.problem != ""
 	r.mu.Unlock()
 	slices.SortFunc(names, func(a, b candidate) int {
-		if a.shown != b.shown {
-			if a.shown {
-				return -1
-			}
-			return 1
-		}
-		return cmp.Or(cmp.Compare(a.read, b.read), strings.Compare(a.name, b.name))
+		return cmp.Or(cmp.Compare(a.rank, b.rank), cmp.Compare(a.read, b.read), strings.Compare(a.name, b.name))
 	})
 	if gone {
 		names = names[:min(len(names), inParallel)] // the store seems to answer nothing
 	}
 	pool := workerpool.New(r.ctx, inParallel, 0)
 	for _, c := range names {
-		if !c.shown && time.Now().After(until) || !pool.WaitRoom(0) || !r.budget.take(r.ctx, 1) {
+		if c.rank > 0 && time.Now().After(until) || !pool.WaitRoom(0) || !r.budget.take(r.ctx, 1) {
 			break
 		}
 		pool.Go(0, func(ctx context.Context) error {
