@@ -2,6 +2,7 @@ package metrics
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"time"
 
@@ -59,12 +60,8 @@ var takeoverReasons = []struct{ text, label string }{
 }
 
 func takeoverReason(reason string) string {
-	for _, r := range takeoverReasons {
-		if strings.HasPrefix(reason, r.text) {
-			return r.label
-		}
-	}
-	return "other"
+	i := slices.IndexFunc(takeoverReasons, func(r struct{ text, label string }) bool { return strings.HasPrefix(reason, r.text) })
+	return takeoverReasons[i].label
 }
 
 // OnEvent counts an event of a client: set it as Options.OnEvent of package lease, or call it from

@@ -19,6 +19,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -181,17 +182,11 @@ func (r *row) end(at time.Time, grant string) {
 }
 
 func later(a, b time.Time) time.Time {
-	if a.Before(b) {
-		return b
-	}
-	return a
+	return slices.MaxFunc([]time.Time{a, b}, time.Time.Compare)
 }
 
 func earlier(a, b time.Time) time.Time {
-	if a.Before(b) {
-		return a
-	}
-	return b
+	return slices.MinFunc([]time.Time{a, b}, time.Time.Compare)
 }
 
 // Cut forgets what was over before a time.
@@ -352,20 +347,17 @@ func (b *bar) end(now time.Time) time.Time {
 
 // hidden says what a picture does not show.
 func (v *view) hidden() string {
-	text := ""
+	var parts []string
 	if v.locks > 0 {
-		text = count(v.locks, "more lock")
+		parts = append(parts, count(v.locks, "more lock"))
 	}
 	if v.grants > 0 {
-		if text != "" {
-			text += ", and "
-		}
-		text += count(v.grants, "more grant")
+		parts = append(parts, count(v.grants, "more grant"))
 	}
-	if text == "" {
+	if parts == nil {
 		return ""
 	}
-	return "not shown: " + text
+	return "not shown: " + strings.Join(parts, ", and ")
 }
 
 func count(n int, what string) string {

@@ -114,13 +114,10 @@ func (v *View) highest(n Named) (most uint64, gone bool) {
 	return most, gone
 }
 
+func hasID(id string) func(Entry) bool { return func(e Entry) bool { return e.ID == id } }
+
 func (v *View) listed(id string) bool {
-	for i := len(v.Entries) - 1; i >= 0; i-- {
-		if v.Entries[i].ID == id {
-			return true
-		}
-	}
-	return slices.Contains(v.Older, id)
+	return slices.ContainsFunc(v.Entries, hasID(id)) || slices.Contains(v.Older, id)
 }
 
 // torn reports whether the listing is torn: an entry is missing that was not superseded.
@@ -139,12 +136,7 @@ func (v *View) torn(n Named) (most uint64, torn bool) {
 
 // founded reports whether an entry without prev was read, or the log is empty.
 func (v *View) founded() bool {
-	for i := range v.Entries {
-		if v.Entries[i].Write && v.Entries[i].Prev == "" {
-			return true
-		}
-	}
-	return len(v.Entries) == 0
+	return len(v.Entries) == 0 || slices.ContainsFunc(v.Entries, func(e Entry) bool { return e.Write && e.Prev == "" })
 }
 
 // evaluateFrom returns the accepted entries, from a snapshot on, without those to skip.
@@ -334,10 +326,5 @@ func (v *View) Garbage() (ids []string) {
 // beforeSure reports whether a snapshot is earlier in the log than Sure. That is also true if it
 // was not read, or was removed.
 func (v *View) beforeSure(id string) bool {
-	for i := v.Sure; i < len(v.Entries); i++ {
-		if v.Entries[i].ID == id {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(v.Entries[v.Sure:], hasID(id))
 }
