@@ -16,6 +16,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/aws/awscall"
 	"github.com/holdfast-go/holdfast/internal/aws/dynamocall"
+	"github.com/holdfast-go/holdfast/internal/drivers/request"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/engine"
 )
@@ -111,41 +112,27 @@ func New(client *dynamodb.Client, name string, opts *Options) (*Store, error) {
 
 func newTable(client *dynamodb.Client, name string, opts *Options) (*table, error) {
 	o := *cmp.Or(opts, &Options{})
-	if err := o.check(); err != nil {
+	below, err := o.check()
+	if err != nil {
 		return nil, err
 	}
 	calls, err := dynamocall.New(client, name, keys(), o.Timeout, o.Logger)
 	if err != nil {
 		return nil, fmt.Errorf("dynamostore: %w", err)
 	}
-	t := &table{Table: calls, o: o}
-	if o.Prefix != "" {
-		t.prefix = o.Prefix + "/"
-	}
-	return t, nil
+	return &table{Table: calls, prefix: below, o: o}, nil
 }
 
-func (o *Options) check() error {
+func (o *Options) check() (below string, err error) {
 	o.Timeout = cmp.Or(o.Timeout, DefaultTimeout)
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	o.Prefix = strings.TrimSuffix(o.Prefix, "/")
-	switch {
-	case o.Timeout < 100*time.Millisecond:
-		return fmt.Errorf("dynamostore: Options.Timeout is %v; it must be at least 100ms", o.Timeout)
-	case len(o.Prefix) > MaxPrefix:
-		return fmt.Errorf("dynamostore: %w: Options.Prefix has %d bytes; at most %d are allowed", store.ErrKey, len(o.Prefix), MaxPrefix)
-	}
 	for _, l := range o.Unsafe {
 		if l != ConditionsIgnored && l != GlobalTable {
-			return fmt.Errorf("dynamostore: Options.Unsafe: %q is unknown", l)
+			return "", fmt.Errorf("dynamostore: %w: Options.Unsafe: %q is unknown", store.ErrInvalid, l)
 		}
 	}
-	if o.Prefix != "" {
-		if err := store.CheckKey(o.Prefix); err != nil {
-			return fmt.Errorf("dynamostore: Options.Prefix: %w", err)
-		}
-	}
-	return nil
+	return request.CheckOptions("dynamostore", o.Timeout, o.Prefix)
 }
 
 // Read implements [engine.Driver], by one consistent GetItem.

@@ -106,21 +106,20 @@ func (b *Bucket) copyOnce(ctx context.Context, source, destination string, o obj
 		if err != nil && refusal != 0 && c.Status() == refusal {
 			err = &object.ConflictError{}
 		}
-		if err == nil && (out.CopyObjectResult == nil || aws.ToString(out.CopyObjectResult.ETag) == "") {
-			err = c.Fail(errNoVersion, store.ErrUnavailable, store.Unknown, "%v", errNoVersion)
-		}
-		if err == nil {
+		made := cmp.Or(out.CopyObjectResult, &types.CopyObjectResult{})
+		if err = withVersion(c, err, made.ETag); err == nil {
 			info = object.Info{
 				Key:      destination,
-				Version:  versionOf(out.CopyObjectResult.ETag),
-				Modified: aws.ToTime(out.CopyObjectResult.LastModified),
+				Version:  versionOf(made.ETag),
+				Modified: aws.ToTime(made.LastModified),
 				Now:      c.Now(),
 			}
 		}
 		return err
 	}
 	if cond.any() {
-		return info, send()
+		err := send()
+		return info, err
 	}
 	err := b.repeat(ctx, send)
 	return info, err
@@ -201,11 +200,8 @@ func (u *upload) copyPart(ctx context.Context, number int32, from object.Info, a
 	var made *types.CopyPartResult
 	err := u.repeatPart(ctx, func() error {
 		out, c, err := request(ctx, u.b, longTimeout, u.b.client.UploadPartCopy, in)
-		made = out.CopyPartResult
-		if err == nil && (made == nil || aws.ToString(made.ETag) == "") {
-			err = c.Fail(errNoVersion, store.ErrUnavailable, store.Unknown, "%v", errNoVersion)
-		}
-		return err
+		made = cmp.Or(out.CopyPartResult, &types.CopyPartResult{})
+		return withVersion(c, err, made.ETag)
 	})
 	if err == nil {
 		u.add(number, size, types.CompletedPart{

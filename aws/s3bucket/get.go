@@ -180,9 +180,7 @@ func (b *Bucket) stat(ctx context.Context, key string) (info object.Info, id str
 	if c.Status() == http.StatusNotFound && awscall.Code(err) == "NotFound" {
 		err = store.ErrNotFound // the answer to a HEAD has no body that could tell more
 	}
-	if err == nil && aws.ToString(out.ETag) == "" {
-		err = c.Fail(errNoVersion, store.ErrUnavailable, store.Unknown, "%v", errNoVersion)
-	} else if err == nil && out.ContentLength == nil {
+	if err = withVersion(c, err, out.ETag); err == nil && out.ContentLength == nil {
 		err = c.Fail(errNoLength, store.ErrUnavailable, store.Unknown, "%v", errNoLength)
 	}
 	if err != nil {

@@ -252,10 +252,7 @@ func (u *upload) sendPart(ctx context.Context, number int32, part []byte, have m
 			ContentLength:       aws.Int64(int64(len(part))),
 			ExpectedBucketOwner: strOrNil(u.b.o.Owner),
 		})
-		if err == nil && aws.ToString(out.ETag) == "" {
-			err = c.Fail(errNoVersion, store.ErrUnavailable, store.Unknown, "%v", errNoVersion)
-		}
-		return err
+		return withVersion(c, err, out.ETag)
 	})
 	if err == nil {
 		u.add(number, int64(len(part)), types.CompletedPart{
@@ -348,10 +345,7 @@ func (u *upload) completeOnce(ctx context.Context, cond condition) (object.Info,
 	}
 	in.IfMatch, in.IfNoneMatch = cond.headers()
 	out, c, err := request(ctx, u.b, longTimeout, u.b.client.CompleteMultipartUpload, in)
-	if err == nil && aws.ToString(out.ETag) == "" {
-		err = c.Fail(errNoVersion, store.ErrUnavailable, store.Unknown, "%v", errNoVersion)
-	}
-	if err != nil {
+	if err = withVersion(c, err, out.ETag); err != nil {
 		return object.Info{}, err
 	}
 	return object.Info{Key: u.Key, Version: versionOf(out.ETag), Size: u.size, Now: c.Now()}, nil

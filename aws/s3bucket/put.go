@@ -15,6 +15,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/aws-sdk-go-v2/service/s3/types"
 
+	"github.com/holdfast-go/holdfast/internal/aws/awscall"
 	"github.com/holdfast-go/holdfast/object"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -175,14 +176,10 @@ func (b *Bucket) putOnce(ctx context.Context, key string, body []byte, o object.
 	}
 	in.IfMatch, in.IfNoneMatch = condition{o.IfAbsent, o.IfMatch}.headers()
 	out, c, err := request(ctx, b, b.timeoutFor(len(body)), b.client.PutObject, in)
-	switch {
-	case err != nil:
-	case !c.Empty():
+	if err == nil && !c.Empty() {
 		err = c.Fail(errYes, store.ErrUnavailable, store.Unknown, "%v", errYes)
-	case aws.ToString(out.ETag) == "":
-		err = c.Fail(errNoVersion, store.ErrUnavailable, store.Unknown, "%v", errNoVersion)
 	}
-	if err != nil {
+	if err = withVersion(c, err, out.ETag); err != nil {
 		return object.Info{}, err
 	}
 	if out.VersionId == nil {
@@ -212,6 +209,14 @@ var (
 	errNoVersion = errors.New("the answer of the server has no version ID")
 	errYes       = errors.New("the reply has a body, which S3 never sends here; check the endpoint, and whether a proxy answers in its place")
 )
+
+// withVersion returns the error of a request, or another one if the answer has no ETag.
+func withVersion(c *awscall.Call, err error, etag *string) error {
+	if err == nil && aws.ToString(etag) == "" {
+		err = c.Fail(errNoVersion, store.ErrUnavailable, store.Unknown, "%v", errNoVersion)
+	}
+	return err
+}
 
 func (b *Bucket) timeoutFor(size int) time.Duration {
 	return b.o.Timeout + time.Duration(size)*time.Second/minRate

@@ -89,7 +89,7 @@ func (u *upload) copyFrom(ctx context.Context, from object.Info) error {
 		id := u.add(part.Count)
 		pool.Go(0, func(ctx context.Context) error {
 			err := u.b.repeat(ctx, func() error {
-				_, _, err := request(ctx, u.b, longTimeout, func(ctx context.Context) (blockblob.StageBlockFromURLResponse, error) {
+				_, _, err := do(ctx, u.b, longTimeout, func(ctx context.Context) (blockblob.StageBlockFromURLResponse, error) {
 					return u.b.client.NewBlockBlobClient(u.key).StageBlockFromURL(ctx, id, source, &blockblob.StageBlockFromURLOptions{
 						Range: part, CopySourceAuthorization: token,
 						SourceModifiedAccessConditions: &blob.SourceModifiedAccessConditions{SourceIfMatch: etag(from.Version)},

@@ -1,6 +1,7 @@
 package azblobbucket
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -21,6 +22,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azidentity"
 
 	"github.com/holdfast-go/holdfast/internal/backoff"
+	"github.com/holdfast-go/holdfast/internal/drivers/request"
 	"github.com/holdfast-go/holdfast/internal/drivers/secrettext"
 	"github.com/holdfast-go/holdfast/object"
 	"github.com/holdfast-go/holdfast/store"
@@ -64,8 +66,8 @@ var (
 	errBlocks  = errors.New("the service no longer has the blocks of this upload")
 )
 
-// request sends one request, without the retries of the SDK, and classifies its error. The answer can be nil.
-func request[T any](ctx context.Context, b *Bucket, timeout time.Duration, send func(ctx context.Context) (T, error)) (out T, answer *http.Response, err error) {
+// do sends one request, without the retries of the SDK, and classifies its error. The answer can be nil.
+func do[T any](ctx context.Context, b *Bucket, timeout time.Duration, send func(ctx context.Context) (T, error)) (out T, answer *http.Response, err error) {
 	if err := store.CheckContext(ctx); err != nil {
 		return out, nil, err
 	}
@@ -241,9 +243,5 @@ func (b *Bucket) opError(op store.Kind, key string, err error) error {
 
 // now returns the time of an answer by the server's clock. It is zero if the answer may come from a cache.
 func now(answer *http.Response) time.Time {
-	if answer == nil || answer.Header.Get("Age") != "" {
-		return time.Time{}
-	}
-	t, _ := http.ParseTime(answer.Header.Get("Date"))
-	return t
+	return request.Now(cmp.Or(answer, &http.Response{}).Header.Get)
 }

@@ -134,7 +134,7 @@ func (b *Bucket) stat(ctx context.Context, key string) (info object.Info, sum []
 		return object.Info{}, nil, err
 	}
 	err = b.repeat(ctx, func() error {
-		out, answer, err := request(ctx, b, b.o.Timeout, func(ctx context.Context) (blob.GetPropertiesResponse, error) {
+		out, answer, err := do(ctx, b, b.o.Timeout, func(ctx context.Context) (blob.GetPropertiesResponse, error) {
 			return b.client.NewBlobClient(key).GetProperties(ctx, nil)
 		})
 		if err == nil && versionOf(out.ETag) == "" {

@@ -39,7 +39,7 @@ func (b *Bucket) List(ctx context.Context, prefix string, opts *object.ListOptio
 
 func (b *Bucket) page(ctx context.Context, prefix, marker string) (page []object.Info, next string, err error) {
 	err = b.repeat(ctx, func() error {
-		out, answer, err := request(ctx, b, b.o.Timeout, func(ctx context.Context) (container.ListBlobsFlatResponse, error) {
+		out, answer, err := do(ctx, b, b.o.Timeout, func(ctx context.Context) (container.ListBlobsFlatResponse, error) {
 			pager := b.client.NewListBlobsFlatPager(&container.ListBlobsFlatOptions{Prefix: strOrNil(prefix), Marker: strOrNil(marker)})
 			return pager.NextPage(expectList(ctx))
 		})

@@ -107,7 +107,7 @@ func (b *Bucket) putOnce(ctx context.Context, key string, body []byte, o object.
 // write sends a request that writes a blob of this size. It repeats a request without a condition.
 func (b *Bucket) write(ctx context.Context, key string, c condition, size int64, timeout time.Duration, send func(context.Context) (*azcore.ETag, error)) (info object.Info, err error) {
 	once := func() error {
-		written, answer, err := request(ctx, b, timeout, send)
+		written, answer, err := do(ctx, b, timeout, send)
 		if err == nil && versionOf(written) == "" {
 			err = b.fail(store.ErrUnavailable, store.Unknown, "the answer has no ETag")
 		}
@@ -200,7 +200,7 @@ func (u *upload) send(ctx context.Context, block []byte, body io.Reader, size in
 func (u *upload) stage(ctx context.Context, id string, block []byte) error {
 	sum := md5.Sum(block)
 	err := u.b.repeat(ctx, func() error {
-		_, _, err := request(ctx, u.b, u.b.timeoutFor(len(block)), func(ctx context.Context) (blockblob.StageBlockResponse, error) {
+		_, _, err := do(ctx, u.b, u.b.timeoutFor(len(block)), func(ctx context.Context) (blockblob.StageBlockResponse, error) {
 			return u.b.client.NewBlockBlobClient(u.key).StageBlock(ctx, id, streaming.NopCloser(bytes.NewReader(block)), &blockblob.StageBlockOptions{
 				TransactionalValidation: blob.TransferValidationTypeMD5(sum[:]),
 			})
@@ -232,7 +232,7 @@ func (b *Bucket) Delete(ctx context.Context, key string, opts *object.DeleteOpti
 	}
 	c := condition{ifMatch: o.IfMatch}
 	send := func() error {
-		_, _, err := request(ctx, b, b.o.Timeout, func(ctx context.Context) (blob.DeleteResponse, error) {
+		_, _, err := do(ctx, b, b.o.Timeout, func(ctx context.Context) (blob.DeleteResponse, error) {
 			return b.client.NewBlobClient(key).Delete(ctx, &blob.DeleteOptions{AccessConditions: c.headers()})
 		})
 		return err

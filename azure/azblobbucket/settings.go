@@ -39,14 +39,14 @@ func (s *Settings) GeoRedundant() bool {
 func (b *Bucket) Settings(ctx context.Context) (*Settings, error) {
 	s := &Settings{}
 	err := b.repeat(ctx, func() error {
-		out, _, err := request(ctx, b, b.o.Timeout, func(ctx context.Context) (container.GetPropertiesResponse, error) {
+		out, _, err := do(ctx, b, b.o.Timeout, func(ctx context.Context) (container.GetPropertiesResponse, error) {
 			return b.client.GetProperties(ctx, nil)
 		})
 		s.Immutable = value(out.HasImmutabilityPolicy) || value(out.HasLegalHold) || value(out.IsImmutableStorageWithVersioningEnabled)
 		return err
 	})
 	if err == nil {
-		out, _, failed := request(ctx, b, b.o.Timeout, func(ctx context.Context) (container.GetAccountInfoResponse, error) {
+		out, _, failed := do(ctx, b, b.o.Timeout, func(ctx context.Context) (container.GetAccountInfoResponse, error) {
 			return b.client.GetAccountInfo(ctx, nil)
 		})
 		s.SKU, s.Hierarchical = str(out.SKUName), value(out.IsHierarchicalNamespaceEnabled)
@@ -69,7 +69,7 @@ func (b *Bucket) history(ctx context.Context, s *Settings) error {
 			return err
 		}
 	}
-	out, _, err := request(ctx, b, b.o.Timeout, func(ctx context.Context) (container.ListBlobsFlatResponse, error) {
+	out, _, err := do(ctx, b, b.o.Timeout, func(ctx context.Context) (container.ListBlobsFlatResponse, error) {
 		return b.client.NewListBlobsFlatPager(&container.ListBlobsFlatOptions{
 			Prefix: &key, Include: container.ListBlobsInclude{Deleted: true, Snapshots: true, Versions: true},
 		}).NextPage(expectList(ctx))
@@ -86,7 +86,7 @@ func (b *Bucket) history(ctx context.Context, s *Settings) error {
 
 // Create creates the container if it does not exist. It reports whether it did.
 func (b *Bucket) Create(ctx context.Context) (made bool, err error) {
-	_, _, err = request(ctx, b, b.o.Timeout, func(ctx context.Context) (container.CreateResponse, error) { return b.client.Create(ctx, nil) })
+	_, _, err = do(ctx, b, b.o.Timeout, func(ctx context.Context) (container.CreateResponse, error) { return b.client.Create(ctx, nil) })
 	var failed *Error
 	if errors.As(err, &failed) && failed.Code == "ContainerAlreadyExists" {
 		return false, nil

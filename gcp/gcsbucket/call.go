@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/backoff"
+	"github.com/holdfast-go/holdfast/internal/drivers/request"
 	"github.com/holdfast-go/holdfast/internal/drivers/secrettext"
 	"github.com/holdfast-go/holdfast/object"
 	"github.com/holdfast-go/holdfast/store"
@@ -116,18 +117,18 @@ var errTimeout = errors.New("no answer in time")
 var errSilent = errors.New("the server accepted the connection, and did not answer in time")
 
 // do makes one call of the library within a time limit.
-func (b *Bucket) do(ctx context.Context, limit time.Duration, f func(ctx context.Context) error) (*call, error) {
-	c := &call{ctx: ctx}
+func do[T any](ctx context.Context, b *Bucket, limit time.Duration, f func(ctx context.Context) (T, error)) (result T, c *call, err error) {
+	c = &call{ctx: ctx}
 	if err := store.CheckContext(ctx); err != nil {
-		return c, err
+		return result, c, err
 	}
 	ctx, cancel := context.WithTimeoutCause(context.WithValue(ctx, callKey{}, c), engine.Share(ctx, limit), errTimeout)
 	defer cancel()
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { c.joined.Store(true) }})
-	if err := f(ctx); err != nil {
-		return c, c.classify(err)
+	if result, err = f(ctx); err != nil {
+		err = c.classify(err)
 	}
-	return c, nil
+	return result, c, err
 }
 
 // repeat sends f until it succeeds, fails for good, or has been sent as often as allowed. f must be
@@ -149,14 +150,7 @@ func (b *Bucket) repeat(ctx context.Context, f func() error) error {
 
 // now returns the time of the answer, by the store's clock. It is zero if the answer may come from a
 // cache.
-func (c *call) now() time.Time {
-	a := c.answer.Load()
-	if a == nil || a.header.Get("Age") != "" {
-		return time.Time{}
-	}
-	t, _ := http.ParseTime(a.header.Get("Date"))
-	return t
-}
+func (c *call) now() time.Time { return request.Now(c.header) }
 
 // header returns a header of the answer.
 func (c *call) header(name string) string {

@@ -203,11 +203,7 @@ func (b *Bucket) Stat(ctx context.Context, key string) (object.Info, error) {
 
 func (b *Bucket) stat(ctx context.Context, key string, cond *storage.Conditions) (info object.Info, err error) {
 	err = b.repeat(ctx, func() error {
-		var attrs *storage.ObjectAttrs
-		c, err := b.do(ctx, b.o.Timeout, func(ctx context.Context) (err error) {
-			attrs, err = b.handle(key, cond).Attrs(ctx)
-			return err
-		})
+		attrs, c, err := do(ctx, b, b.o.Timeout, b.handle(key, cond).Attrs)
 		if err == nil {
 			info, err = infoOf(key, attrs, c)
 		}
@@ -261,10 +257,9 @@ func (b *Bucket) list(ctx context.Context, prefix, after, delimiter string) iter
 			var next string
 			var c *call
 			err = b.repeat(ctx, func() (err error) {
-				c, err = b.do(ctx, b.o.Timeout, func(ctx context.Context) (err error) {
+				next, c, err = do(ctx, b, b.o.Timeout, func(ctx context.Context) (string, error) {
 					page = nil
-					next, err = iterator.NewPager(b.bucket.Objects(ctx, query), pageSize, token).NextPage(&page)
-					return err
+					return iterator.NewPager(b.bucket.Objects(ctx, query), pageSize, token).NextPage(&page)
 				})
 				return noBucket(err)
 			})

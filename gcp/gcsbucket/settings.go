@@ -32,11 +32,8 @@ type Settings struct {
 // Settings returns the settings of the bucket. It needs the permission storage.buckets.get.
 func (b *Bucket) Settings(ctx context.Context) (Settings, error) {
 	var a *storage.BucketAttrs
-	err := b.repeat(ctx, func() error {
-		_, err := b.do(ctx, b.o.Timeout, func(ctx context.Context) (err error) {
-			a, err = b.bucket.Attrs(ctx)
-			return err
-		})
+	err := b.repeat(ctx, func() (err error) {
+		a, _, err = do(ctx, b, b.o.Timeout, b.bucket.Attrs)
 		return noBucket(err)
 	})
 	if err != nil {

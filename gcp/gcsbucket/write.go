@@ -189,7 +189,7 @@ func (b *Bucket) Delete(ctx context.Context, key string, opts *object.DeleteOpti
 }
 
 func (b *Bucket) deleteOnce(ctx context.Context, key string, cond *storage.Conditions) error {
-	_, err := b.do(ctx, b.o.Timeout, b.handle(key, cond).Delete)
+	_, _, err := do(ctx, b, b.o.Timeout, func(ctx context.Context) (struct{}, error) { return struct{}{}, b.handle(key, cond).Delete(ctx) })
 	return err
 }
 
@@ -211,8 +211,7 @@ func (b *Bucket) copy(ctx context.Context, source, destination string, o object.
 		return info, err
 	}
 	send := func() error {
-		var attrs *storage.ObjectAttrs
-		c, err := b.do(ctx, longTimeout, func(ctx context.Context) (err error) {
+		attrs, c, err := do(ctx, b, longTimeout, func(ctx context.Context) (*storage.ObjectAttrs, error) {
 			copier := b.handle(destination, to).CopierFrom(b.handle(source, from))
 			copier.ProgressFunc = func(n, total uint64) { o.Progress.Report(int64(n), int64(total)) }
 			if o.Metadata != nil {
@@ -220,8 +219,7 @@ func (b *Bucket) copy(ctx context.Context, source, destination string, o object.
 				copier.CacheControl, copier.ContentDisposition = o.Headers.CacheControl, o.Headers.ContentDisposition
 				copier.ContentEncoding, copier.ContentLanguage = o.Headers.ContentEncoding, o.Headers.ContentLanguage
 			}
-			attrs, err = copier.Run(ctx)
-			return err
+			return copier.Run(ctx)
 		})
 		if err == nil {
 			info, err = infoOf(destination, attrs, c)

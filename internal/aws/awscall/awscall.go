@@ -26,6 +26,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/aws/transport"
 	"github.com/holdfast-go/holdfast/internal/backoff"
+	"github.com/holdfast-go/holdfast/internal/drivers/request"
 	"github.com/holdfast-go/holdfast/internal/drivers/secrettext"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/engine"
@@ -186,16 +187,7 @@ func (c *Call) Header(name string) string {
 
 // Now returns the time of the answer, by the store's clock. It is zero if the store did not send
 // the time, or if the answer may come from a cache.
-func (c *Call) Now() time.Time {
-	if c.Header("Age") != "" {
-		return time.Time{}
-	}
-	t, err := http.ParseTime(c.Header("Date"))
-	if err != nil {
-		return time.Time{}
-	}
-	return t
-}
+func (c *Call) Now() time.Time { return request.Now(c.Header) }
 
 // Code returns the error code of the service, such as "NoSuchBucket".
 func Code(err error) string {

@@ -79,13 +79,7 @@ func (u *URL) Params() Params {
 // override it.
 func (p Params) Load(ctx context.Context) (aws.Config, error) {
 	// The SDK would write warnings to standard error.
-	opts := []func(*config.LoadOptions) error{config.WithLogger(logging.Nop{})}
-	if p.Region != "" {
-		opts = append(opts, config.WithRegion(p.Region))
-	}
-	if p.Profile != "" {
-		opts = append(opts, config.WithSharedConfigProfile(p.Profile))
-	}
+	opts := []func(*config.LoadOptions) error{config.WithLogger(logging.Nop{}), config.WithRegion(p.Region), config.WithSharedConfigProfile(p.Profile)}
 	if p.Anonymous {
 		opts = append(opts, config.WithCredentialsProvider(aws.AnonymousCredentials{}))
 	}

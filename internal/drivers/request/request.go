@@ -4,6 +4,7 @@ package request
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"time"
 
 	"github.com/holdfast-go/holdfast/store"
@@ -41,4 +42,14 @@ func Send[T any](ctx context.Context, limit time.Duration, explain func(error) e
 		return answer, fmt.Errorf("%w: no answer within %v", store.ErrUnavailable, limit.Round(time.Millisecond))
 	}
 	return answer, explain(err)
+}
+
+// Now returns the time of the server when it answered, from the headers of its answer. It is zero if the answer has
+// no valid time, or if a cache has sent the answer.
+func Now(header func(name string) string) time.Time {
+	if header("Age") != "" {
+		return time.Time{}
+	}
+	t, _ := http.ParseTime(header("Date"))
+	return t
 }
