@@ -112,12 +112,8 @@ type Store struct {
 }
 
 var (
-	_ store.Store             = (*Store)(nil)
-	_ store.AgeReader         = (*Store)(nil)
-	_ store.Lister            = (*Store)(nil)
-	_ store.ConditionalGetter = (*Store)(nil)
-	_ store.Describer         = (*Store)(nil)
-	_ store.TagLister         = (*Store)(nil)
+	_ store.AgeReader = (*Store)(nil)
+	_ store.TagLister = (*Store)(nil)
 )
 
 // New returns a Store for the registers below a prefix in a bucket. It sends no request.

@@ -258,13 +258,7 @@ func (c condition) headers() *blob.AccessConditions {
 	return &blob.AccessConditions{ModifiedAccessConditions: &m}
 }
 
-func etag(v object.Version) *azcore.ETag {
-	if v == "" {
-		return nil
-	}
-	e := azcore.ETag(v)
-	return &e
-}
+func etag(v object.Version) *azcore.ETag { return (*azcore.ETag)(strOrNil(string(v))) }
 
 // versionOf returns the version that an ETag is. A listing has ETags without quotes.
 func versionOf(e *azcore.ETag) object.Version {

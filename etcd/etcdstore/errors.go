@@ -52,12 +52,7 @@ func (d *driver) explain(err error) error {
 
 func (d *driver) classify(err error) error {
 	text := d.text(err)
-	failed := func(kind error, advice string) error {
-		if advice != "" {
-			advice = "; " + advice
-		}
-		return fmt.Errorf("%w: %s%s", kind, text, advice)
-	}
+	failed := func(kind error, advice string) error { return request.Fail(kind, text, advice) }
 	var known rpctypes.EtcdError
 	if errors.As(rpctypes.Error(err), &known) {
 		switch known {

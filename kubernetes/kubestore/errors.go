@@ -176,9 +176,7 @@ func (d *driver) explain(err error) error {
 
 func (d *driver) classify(e *statusError) error {
 	text := d.text(e.Error())
-	failed := func(kind error, advice string) error {
-		return fmt.Errorf("%w: %s%s", kind, text, advice)
-	}
+	failed := func(kind error, advice string) error { return request.Fail(kind, text, advice) }
 	// A proxy in front of the server can also limit requests, and refuse tokens.
 	if e.Kind != "Status" && e.code < 500 && e.code != http.StatusTooManyRequests && e.code != http.StatusUnauthorized {
 		return fmt.Errorf("%w: status %d: this is not an API server of Kubernetes", store.ErrMisconfigured, e.code)
@@ -194,21 +192,21 @@ func (d *driver) classify(e *statusError) error {
 			return failed(store.ErrNotFound, "")
 		}
 		if e.Details.Kind == "namespaces" {
-			return failed(store.ErrMisconfigured, "; type kubectl create namespace "+d.o.Namespace)
+			return failed(store.ErrMisconfigured, "type kubectl create namespace "+d.o.Namespace)
 		}
-		return failed(store.ErrMisconfigured, "; the server has no objects of coordination.k8s.io/v1")
+		return failed(store.ErrMisconfigured, "the server has no objects of coordination.k8s.io/v1")
 	case http.StatusUnauthorized:
-		return failed(store.ErrCredentials, "; the token or the client's certificate is not valid")
+		return failed(store.ErrCredentials, "the token or the client's certificate is not valid")
 	case http.StatusForbidden:
 		for _, cause := range e.Details.Causes {
 			if cause.Reason == "NamespaceTerminating" {
-				return failed(store.ErrMisconfigured, "; the namespace "+d.o.Namespace+" is being deleted")
+				return failed(store.ErrMisconfigured, "the namespace "+d.o.Namespace+" is being deleted")
 			}
 		}
 		if strings.Contains(e.Message, "exceeded quota") {
 			return failed(store.ErrDenied, "")
 		}
-		return failed(store.ErrDenied, "; a role must allow get, list, watch, create, update and delete of leases in the namespace "+d.o.Namespace)
+		return failed(store.ErrDenied, "a role must allow get, list, watch, create, update and delete of leases in the namespace "+d.o.Namespace)
 	case http.StatusTooManyRequests:
 		// The API server limits requests before it begins to handle them.
 		return failed(engine.ErrBusy, "")

@@ -124,12 +124,7 @@ func bounded[T any](ctx context.Context, d *driver, subject string, f func(conte
 // explain makes an error of NATS match the errors of package store.
 func (d *driver) explain(err error) error {
 	text := d.o.Hide(secrettext.Shorten(strings.TrimPrefix(err.Error(), "nats: "), maxText))
-	failed := func(kind error, advice string) error {
-		if advice != "" {
-			advice = "; " + advice
-		}
-		return fmt.Errorf("%w: %s%s", kind, text, advice)
-	}
+	failed := func(kind error, advice string) error { return request.Fail(kind, text, advice) }
 	var api *jetstream.APIError
 	if errors.As(err, &api) {
 		d.calls.answered.Store(true)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"hash/maphash"
+	"iter"
 	"maps"
 	"math"
 	"slices"
@@ -199,14 +200,8 @@ func (r *reader) nextChange() <-chan struct{} {
 	return r.changed
 }
 
-// publish makes the pages show what the reader knows now.
+// publish makes the pages show what the reader knows now. The reader is locked.
 func (r *reader) publish() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.publishLocked()
-}
-
-func (r *reader) publishLocked() {
 	r.published = time.Now()
 	close(r.changed)
 	r.changed = make(chan struct{})
@@ -215,7 +210,7 @@ func (r *reader) publishLocked() {
 // publishSome is publish during a round that takes long. The reader is locked.
 func (r *reader) publishSome() {
 	if time.Since(r.published) >= r.p.o.Interval {
-		r.publishLocked()
+		r.publish()
 	}
 }
 
@@ -232,7 +227,9 @@ func (r *reader) run() {
 			}
 			continue
 		}
+		r.mu.Lock()
 		r.publish()
+		r.mu.Unlock()
 		if backoff.Sleep(r.ctx, min(soon, r.p.o.Interval)) != nil || backoff.SleepOrWake(r.ctx, time.Until(begun.Add(r.p.o.Interval)), r.wake) != nil {
 			return
 		}
@@ -480,13 +477,24 @@ func readTable[T any](r *reader, t *table[T], kind string, until time.Time) {
 	if gone {
 		names = names[:min(len(names), inParallel)] // the store seems to answer nothing
 	}
+	r.readEach(func(yield func(name string) bool) {
+		for _, c := range names {
+			if c.rank > 0 && time.Now().After(until) || !yield(c.name) {
+				return
+			}
+		}
+	}, func(ctx context.Context, name string) { readEntry(ctx, r, t, name) })
+}
+
+// readEach reads the things with these names, some at the same time, as fast as requests may be sent.
+func (r *reader) readEach(names iter.Seq[string], read func(ctx context.Context, name string)) {
 	pool := workerpool.New(r.ctx, inParallel, 0)
-	for _, c := range names {
-		if c.rank > 0 && time.Now().After(until) || !pool.WaitRoom(0) || !r.budget.take(r.ctx, 1) {
+	for name := range names {
+		if !pool.WaitRoom(0) || !r.budget.take(r.ctx, 1) {
 			break
 		}
 		pool.Go(0, func(ctx context.Context) error {
-			readEntry(ctx, r, t, c.name)
+			read(ctx, name)
 			return nil
 		})
 	}
@@ -619,17 +627,7 @@ func (r *reader) readSessions() {
 		}
 	}
 	r.mu.Unlock()
-	pool := workerpool.New(r.ctx, inParallel, 0)
-	for id := range ids {
-		if !pool.WaitRoom(0) || !r.budget.take(r.ctx, 1) {
-			break
-		}
-		pool.Go(0, func(ctx context.Context) error {
-			r.readSession(ctx, id)
-			return nil
-		})
-	}
-	_ = pool.Wait()
+	r.readEach(maps.Keys(ids), r.readSession)
 }
 
 func (r *reader) readSession(ctx context.Context, id string) {

@@ -87,18 +87,17 @@ func validTable(name string) bool {
 }
 
 func newTable(db *sql.DB, dialect Dialect, opts *Options) (*table, error) {
-	t := &table{db: db, dialect: dialect, o: *cmp.Or(opts, &Options{})}
-	t.o.Table = cmp.Or(t.o.Table, defaultTable)
-	if t.o.Prefix = strings.TrimSuffix(t.o.Prefix, "/"); t.o.Prefix != "" {
-		t.prefix = t.o.Prefix + "/"
-	}
+	o := *cmp.Or(opts, &Options{})
+	o.Table = cmp.Or(o.Table, defaultTable)
+	below, err := store.Below(strings.TrimSuffix(o.Prefix, "/"))
+	t := &table{db: db, dialect: dialect, prefix: below, o: o}
 	switch {
 	case db == nil:
 		return nil, errors.New("sqlstore: the database db is nil")
 	case !validTable(t.o.Table):
 		return nil, fmt.Errorf("sqlstore: Options.Table is %.50q; a name has at most 40 lower-case letters, digits and underscores, and does not begin with a digit", t.o.Table)
-	case t.prefix != "" && store.CheckKey(t.o.Prefix) != nil:
-		return nil, fmt.Errorf("sqlstore: Options.Prefix: %w", store.CheckKey(t.o.Prefix))
+	case err != nil:
+		return nil, fmt.Errorf("sqlstore: Options.Prefix: %w", err)
 	}
 	var known bool
 	if t.rules, known = sqldialect.Of(string(dialect)); !known {

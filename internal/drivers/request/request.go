@@ -44,6 +44,14 @@ func Send[T any](ctx context.Context, limit time.Duration, explain func(error) e
 	return answer, explain(err)
 }
 
+// Fail returns an error of a kind, with the text of the server, and an advice for people, which can be empty.
+func Fail(kind error, text, advice string) error {
+	if advice != "" {
+		advice = "; " + advice
+	}
+	return fmt.Errorf("%w: %s%s", kind, text, advice)
+}
+
 // Now returns the time of the server when it answered, from the headers of its answer. It is zero if the answer has
 // no valid time, or if a cache has sent the answer.
 func Now(header func(name string) string) time.Time {
