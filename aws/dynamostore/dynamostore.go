@@ -167,10 +167,7 @@ func (t *table) get(ctx context.Context, key string) (map[string]types.Attribute
 	if err == nil && len(out.Item) == 0 {
 		err = store.ErrNotFound
 	}
-	if err != nil {
-		return nil, err
-	}
-	return out.Item, nil
+	return out.Item, err
 }
 
 // Write implements [engine.Driver], by one conditional PutItem that asks for the item

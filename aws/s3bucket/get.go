@@ -70,10 +70,7 @@ func (b *Bucket) Get(ctx context.Context, key string, opts *object.GetOptions) (
 		o.Length = 0
 		r, err = b.get(ctx, key, o)
 	}
-	if err != nil {
-		return nil, b.opError("get", key, about(key, o.IfMatch, "", err))
-	}
-	return r, nil
+	return r, b.opError("get", key, about(key, o.IfMatch, "", err))
 }
 
 func (b *Bucket) get(ctx context.Context, key string, o object.GetOptions) (_ *object.Reader, err error) {

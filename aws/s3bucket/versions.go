@@ -222,14 +222,8 @@ func (v Versions) Remove(ctx context.Context, key string, ids []string) (failed 
 // takesNoMany reports whether a server does not take the deletion of several versions in
 // one request, or not as the SDK sends it.
 func takesNoMany(err error) bool {
-	if err == nil {
-		return false
-	}
-	switch awscall.Code(err) {
-	case "MissingContentMD5", "InvalidDigest", "MalformedXML", "MethodNotAllowed", "InvalidRequest":
-		return true
-	}
-	return errors.Is(err, errors.ErrUnsupported)
+	codes := []string{"MissingContentMD5", "InvalidDigest", "MalformedXML", "MethodNotAllowed", "InvalidRequest"}
+	return slices.Contains(codes, awscall.Code(err)) || errors.Is(err, errors.ErrUnsupported)
 }
 
 func (v Versions) removeMany(ctx context.Context, key string, ids []string) (failed int, err error) {

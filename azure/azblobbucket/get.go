@@ -38,10 +38,7 @@ func (b *Bucket) Get(ctx context.Context, key string, opts *object.GetOptions) (
 		o.Length = 0 // of an empty body, the service returns no range
 		err = b.repeat(ctx, get)
 	}
-	if err != nil {
-		return nil, b.opError("get", key, about(key, condition{ifMatch: o.IfMatch}, err))
-	}
-	return r, nil
+	return r, b.opError("get", key, about(key, condition{ifMatch: o.IfMatch}, err))
 }
 
 func (b *Bucket) get(ctx context.Context, key string, o object.GetOptions) (_ *object.Reader, err error) {

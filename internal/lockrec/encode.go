@@ -126,12 +126,7 @@ func (o *object) quote(s string) {
 
 // isPlain reports whether a text is the same within the quotes of JSON, in each way to write it.
 func isPlain(text []byte) bool {
-	for _, c := range text {
-		if c < ' ' || c > '~' || c == '"' || c == '\\' {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(text, func(c byte) bool { return c < ' ' || c > '~' || c == '"' || c == '\\' })
 }
 
 // members writes a field of members, if there are any. Each is an array: the grant, the mode, the TTL in

@@ -174,8 +174,7 @@ func (p *Page) inState(state string, e *entry[lock], now time.Time) bool {
 	case "used":
 		return l.state != lease.Free
 	case "expired":
-		v := p.viewOf("", e, now)
-		return v.State == "expired"
+		return p.viewOf("", e, now).State == "expired"
 	case "waiting":
 		return len(m.queue) > 0
 	case "asked":

@@ -255,10 +255,7 @@ func (t *table) page(ctx context.Context, text, last, below string) ([]store.Tag
 		}
 		return page, rows.Err()
 	})
-	if err != nil {
-		return nil, t.explain(err)
-	}
-	return page, nil
+	return page, t.explain(err)
 }
 
 // A text of PostgreSQL cannot contain zero bytes. The escapes keep the order of the keys.

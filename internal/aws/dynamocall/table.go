@@ -34,10 +34,7 @@ func (t *Table) Raw(ctx context.Context) (*types.TableDescription, error) {
 		// Something else listens there, which says yes to everything.
 		err = t.wrong(": the reply does not describe a table; check the endpoint")
 	}
-	if err != nil {
-		return nil, err
-	}
-	return out.Table, nil
+	return out.Table, err
 }
 
 // Describe reads the properties of the table except TTL, in one request.

@@ -2,6 +2,7 @@
 package endpoint
 
 import (
+	"cmp"
 	"net/url"
 	"reflect"
 	"slices"
@@ -31,10 +32,7 @@ func isAWS(base *string) bool {
 
 // Host returns the host of the endpoint that was set for a client, or "" if none was set.
 func Host(base *string) string {
-	if base == nil {
-		return ""
-	}
-	u, err := url.Parse(*base)
+	u, err := url.Parse(*cmp.Or(base, new(string)))
 	if err != nil {
 		return ""
 	}
