@@ -16,7 +16,6 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/aws/awscall"
 	"github.com/holdfast-go/holdfast/internal/aws/dynamocall"
-	"github.com/holdfast-go/holdfast/internal/drivers/request"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/engine"
 )
@@ -132,7 +131,7 @@ func (o *Options) check() (below string, err error) {
 			return "", fmt.Errorf("dynamostore: %w: Options.Unsafe: %q is unknown", store.ErrInvalid, l)
 		}
 	}
-	return request.CheckOptions("dynamostore", o.Timeout, o.Prefix)
+	return dynamocall.CheckOptions(o.Timeout, o.Prefix)
 }
 
 // Read implements [engine.Driver], by one consistent GetItem.

@@ -1,7 +1,6 @@
 package s3bucket
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,7 +15,6 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/aws/awscall"
 	"github.com/holdfast-go/holdfast/internal/aws/transport"
-	"github.com/holdfast-go/holdfast/internal/drivers/slowbody"
 	"github.com/holdfast-go/holdfast/object"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -92,10 +90,7 @@ func (b *Bucket) get(ctx context.Context, key string, o object.GetOptions) (_ *o
 		return nil, c.Classify(ctx.Err())
 	}
 	// The limit of the request becomes one for each pause in its body.
-	body := slowbody.New(ctx, b.o.Timeout, c.Share(b.o.Timeout), errStalled, minReadRate, func(moving context.Context, err error) error {
-		err = cmp.Or(store.Cause(moving), err)
-		return c.Fail(err, store.ErrUnavailable, store.Unknown, "cannot read the body of the answer: %s", c.Text(err))
-	})
+	body := c.Body(b.o.Timeout, minReadRate)
 	defer func() {
 		if err != nil {
 			body.Close()
@@ -152,8 +147,6 @@ func wholeSize(out *s3.GetObjectOutput) (int64, error) {
 	}
 	return *out.ContentLength, nil
 }
-
-var errStalled = errors.New("no more bytes of the answer arrived")
 
 // Stat implements [object.Bucket].
 func (b *Bucket) Stat(ctx context.Context, key string) (object.Info, error) {

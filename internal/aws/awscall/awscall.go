@@ -7,6 +7,7 @@
 package awscall
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -28,6 +29,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/backoff"
 	"github.com/holdfast-go/holdfast/internal/drivers/request"
 	"github.com/holdfast-go/holdfast/internal/drivers/secrettext"
+	"github.com/holdfast-go/holdfast/internal/drivers/slowbody"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/engine"
 )
@@ -248,6 +250,16 @@ func (c *Call) Share(d time.Duration) time.Duration { return engine.Share(c.ctx,
 func (c *Call) WithTimeout(d time.Duration) (context.Context, context.CancelFunc) {
 	ctx := httptrace.WithClientTrace(c.ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { c.joined.Store(true) }})
 	return context.WithTimeoutCause(ctx, d, errTimeout)
+}
+
+var errStalled = errors.New("no more bytes of the answer arrived")
+
+// Body returns the body of the answer. Its limits are those of [slowbody.New].
+func (c *Call) Body(limit time.Duration, rate int) *slowbody.Body {
+	return slowbody.New(c.ctx, limit, c.Share(limit), errStalled, rate, func(ctx context.Context, err error) error {
+		err = cmp.Or(store.Cause(ctx), err)
+		return c.Fail(err, store.ErrUnavailable, store.Unknown, "cannot read the body of the answer: %s", c.Text(err))
+	})
 }
 
 // Classify returns the error of a call for which the SDK returned err. Before a caller uses Classify, it

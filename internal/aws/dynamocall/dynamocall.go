@@ -18,6 +18,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/aws/awscall"
 	"github.com/holdfast-go/holdfast/internal/aws/endpoint"
 	"github.com/holdfast-go/holdfast/internal/aws/transport"
+	"github.com/holdfast-go/holdfast/internal/drivers/request"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/engine"
 )
@@ -90,6 +91,11 @@ func New(client *dynamodb.Client, name string, keys Keys, timeout time.Duration,
 		t.Where += " at " + host
 	}
 	return t, nil
+}
+
+// CheckOptions does the same as [request.CheckOptions], for a store in a table.
+func CheckOptions(timeout time.Duration, prefix string) (below string, err error) {
+	return request.CheckOptions("dynamostore", timeout, prefix)
 }
 
 // Request is a function that sends one request with these options of the SDK.
