@@ -130,7 +130,7 @@ func (l *keyQueue) checkHolder(ctx context.Context, c *call, base state) error {
 		return store.MarkNotApplied(err)
 	}
 	if held && (h.Token == 0 || h.Token != c.Token) {
-		c.answer.current = base.rec.checkpoint(l.key)
+		c.answer.Current = base.rec.checkpoint(l.key)
 		return &HeldError{Key: l.key, Holder: h}
 	}
 	return nil
@@ -263,7 +263,8 @@ func (l *keyQueue) finish(batch []*call, p plan, current state) {
 	l.want = len(batch) + l.queue.Len()
 	for i, c := range batch {
 		v := p.decisions[i]
-		c.conclude(answer{v.Status, after.checkpoint(l.key)}, v.Err)
+		c.answer = Result{v.Status, after.checkpoint(l.key)}
+		c.Finish(v.Err)
 	}
 }
 
@@ -278,9 +279,9 @@ func (l *keyQueue) fail(batch []*call, err error) {
 	}
 	for _, c := range batch {
 		if unknown && c.Sent {
-			c.conclude(c.answer, err)
+			c.Finish(err)
 		} else {
-			c.conclude(c.answer, store.MarkNotApplied(err))
+			c.Finish(store.MarkNotApplied(err))
 		}
 	}
 }

@@ -63,27 +63,7 @@ type keyQueue struct {
 type call struct {
 	Change
 	*group.Waiter
-	answer answer
-}
-
-// answer is the result of a change.
-type answer struct {
-	status  Status
-	current Checkpoint
-}
-
-// writing is one batch of calls that is being carried out.
-type writing struct {
-	cancel  context.CancelFunc // without a cause: a cause might state an outcome
-	waiting int                // callers that have not left
-}
-
-// leave records that a caller has left. The last one ends the writing.
-func (f *writing) leave() {
-	f.waiting--
-	if f.waiting == 0 {
-		f.cancel()
-	}
+	answer Result
 }
 
 // cached returns the newest state seen.
@@ -149,7 +129,7 @@ func (l *keyQueue) parse(value []byte, version store.Version) (state, error) {
 }
 
 // do queues a change and waits for its answer.
-func (l *keyQueue) do(ctx context.Context, c Change) (answer, error) {
+func (l *keyQueue) do(ctx context.Context, c Change) (Result, error) {
 	call := &call{Change: c, Waiter: group.NewWaiter()}
 	l.mu.Lock()
 	call.Epoch = cmp.Or(call.Epoch, l.epoch)
@@ -162,7 +142,7 @@ func (l *keyQueue) do(ctx context.Context, c Change) (answer, error) {
 		if !l.k.startWriter() {
 			l.queue.Take(nil)
 			l.mu.Unlock()
-			return answer{}, ErrClosed
+			return Result{}, ErrClosed
 		}
 		l.writerRuns = true
 		// The writer may continue for others after this call has ended: it keeps the
@@ -172,7 +152,7 @@ func (l *keyQueue) do(ctx context.Context, c Change) (answer, error) {
 	l.mu.Unlock()
 	answered, err := l.queue.Wait(ctx, call)
 	if !answered {
-		return answer{}, err
+		return Result{}, err
 	}
 	return call.answer, err
 }
@@ -195,7 +175,7 @@ func (l *keyQueue) writeAll(values context.Context) {
 	for took := time.Duration(0); ; {
 		l.waitForBatch(min(took/8, maxGather))
 		ctx, cancel := context.WithCancel(all)
-		if batch = l.nextBatch(&writing{cancel: cancel}); len(batch) == 0 {
+		if batch = l.nextBatch(cancel); len(batch) == 0 {
 			return
 		}
 		began := time.Now()
@@ -217,11 +197,9 @@ func (l *keyQueue) waitForBatch(patience time.Duration) {
 	}
 	l.full = full
 	l.mu.Unlock()
-	t := time.NewTimer(patience)
-	defer t.Stop()
 	select {
 	case <-full:
-	case <-t.C:
+	case <-time.After(patience):
 		l.mu.Lock()
 		l.full = nil
 		l.mu.Unlock()
@@ -229,13 +207,19 @@ func (l *keyQueue) waitForBatch(patience time.Duration) {
 }
 
 // nextBatch takes the calls off the queue that can share a write, in the order in which
-// they are judged. If there are none, the writer must end.
-func (l *keyQueue) nextBatch(f *writing) []*call {
+// they are judged. If there are none, the writer must end. If all their callers leave, nextBatch
+// calls cancel, which has no cause: a cause might state an outcome.
+func (l *keyQueue) nextBatch(cancel context.CancelFunc) []*call {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	batch := l.queue.Take(func(first, c *call) bool { return first.shared() && c.shared() })
+	waiting := len(batch)
 	for _, c := range batch {
-		c.OnAbandon = f.leave
+		c.OnAbandon = func() {
+			if waiting--; waiting == 0 {
+				cancel()
+			}
+		}
 	}
 	// The calls wait at the same time, so any order is right. In this order fences come
 	// first and the positions rise, so each call that can advance does so.
@@ -245,14 +229,7 @@ func (l *keyQueue) nextBatch(f *writing) []*call {
 		}
 		return cmp.Compare(a.Position.Sequence, b.Position.Sequence)
 	})
-	f.waiting = len(batch)
 	l.writerRuns = len(batch) > 0
 	l.want = 0
 	return batch
-}
-
-// conclude answers the call.
-func (c *call) conclude(a answer, err error) {
-	c.answer = a
-	c.Finish(err)
 }

@@ -71,7 +71,7 @@ func TestMutants(t *testing.T) {
 		{"nobody continues for a writer that was ended", "keyqueue.go",
 			"		go l.writeAll(values)\n", "", "TestGoexit"},
 		{"the writer continues when no caller waits", "keyqueue.go",
-			"		f.cancel()\n", "", "TestAllLeave"},
+			"				cancel()\n", "", "TestAllLeave"},
 		{"a keeper without the option ends a history", "history.go",
 			"	if !keep && (!kept || err != nil) {", "	if !keep && (!kept || err != nil || raw != nil) {", "TestHistoryOfOtherKeepers"},
 		{"a failed write is in the history", "history.go",

@@ -182,14 +182,13 @@ func wrap(op store.Kind, key string, err error) error {
 // recognise its own writes, or the context ended. The caller can then repeat the same call.
 func (k *RegisterStore) Advance(ctx context.Context, key string, p Position, opts *AdvanceOptions) (Result, error) {
 	opts = cmp.Or(opts, &AdvanceOptions{})
-	a, err := k.change(ctx, key, Change{
+	r, err := k.change(ctx, key, Change{
 		Verb: VerbAdvance, Position: p, Token: opts.Token, Epoch: opts.Epoch, Force: opts.Force,
 	})
-	result := Result{Status: a.status, Current: a.current}
 	if err == nil {
-		err = result.Err(opts.Token)
+		err = r.Err(opts.Token)
 	}
-	return result, wrap("advance", key, err)
+	return r, wrap("advance", key, err)
 }
 
 // Fence implements [Store].
@@ -197,28 +196,28 @@ func (k *RegisterStore) Fence(ctx context.Context, key string, token uint64) (Ch
 	if token == 0 {
 		return Checkpoint{}, wrap("fence", key, fmt.Errorf("%w: the fencing token is 0; use the token of a lease", store.ErrInvalid))
 	}
-	a, err := k.change(ctx, key, Change{Verb: VerbFence, Token: token})
-	return a.current, wrap("fence", key, err)
+	r, err := k.change(ctx, key, Change{Verb: VerbFence, Token: token})
+	return r.Current, wrap("fence", key, err)
 }
 
 // Reset implements [Store]. Reset always reads the register before it writes, and does not share
 // its write with other calls.
 func (k *RegisterStore) Reset(ctx context.Context, key string, p Position, opts *ChangeOptions) (Checkpoint, error) {
 	opts = cmp.Or(opts, &ChangeOptions{})
-	a, err := k.change(ctx, key, Change{
+	r, err := k.change(ctx, key, Change{
 		Verb: VerbReset, Position: p, Token: opts.Token, Force: opts.Force, ExpectedSequence: opts.ExpectedSequence,
 	})
-	return a.current, wrap("reset", key, err)
+	return r.Current, wrap("reset", key, err)
 }
 
 // Delete implements [Store]. The register remains, with its token and epoch. So an earlier holder
 // of the lease, or a late Advance, cannot restore the checkpoint.
 func (k *RegisterStore) Delete(ctx context.Context, key string, opts *ChangeOptions) (Checkpoint, error) {
 	opts = cmp.Or(opts, &ChangeOptions{})
-	a, err := k.change(ctx, key, Change{
+	r, err := k.change(ctx, key, Change{
 		Verb: VerbDelete, Token: opts.Token, Force: opts.Force, ExpectedSequence: opts.ExpectedSequence,
 	})
-	return a.current, wrap("delete", key, err)
+	return r.Current, wrap("delete", key, err)
 }
 
 // Copy makes the checkpoint of a key at least as far as a checkpoint of another store, with its epoch and
@@ -234,21 +233,21 @@ func (k *RegisterStore) Delete(ctx context.Context, key string, opts *ChangeOpti
 // The error is nil for all of these. The token of the checkpoint becomes the higher one of both. Copy does
 // not check leases. If a Copy fails, the caller can repeat it.
 func (k *RegisterStore) Copy(ctx context.Context, c Checkpoint) (Result, error) {
-	a, err := k.change(ctx, c.Key, Change{Verb: VerbCopy, Position: c.Position, Source: &c, Force: true})
-	return Result{Status: a.status, Current: a.current}, wrap("copy", c.Key, err)
+	r, err := k.change(ctx, c.Key, Change{Verb: VerbCopy, Position: c.Position, Source: &c, Force: true})
+	return r, wrap("copy", c.Key, err)
 }
 
 // change adds c to the queue of key and waits for the answer.
-func (k *RegisterStore) change(ctx context.Context, key string, c Change) (answer, error) {
+func (k *RegisterStore) change(ctx context.Context, key string, c Change) (Result, error) {
 	if err := store.CheckContext(ctx); err != nil {
-		return answer{}, err
+		return Result{}, err
 	}
 	if err := checkPosition(c.Position); err != nil {
-		return answer{}, err
+		return Result{}, err
 	}
 	l, err := k.queue(key)
 	if err != nil {
-		return answer{}, err
+		return Result{}, err
 	}
 	c.Position.Data = bytes.Clone(c.Position.Data)
 	if c.Source != nil {

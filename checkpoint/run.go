@@ -287,13 +287,12 @@ func (t *term) handled(p Position) int {
 // saveRegularly saves the position of the last handled event every SaveInterval, also while
 // the source waits. An error ends the term.
 func (t *term) saveRegularly(ctx context.Context, end context.CancelCauseFunc) {
-	tick := time.NewTicker(t.opts.SaveInterval)
-	defer tick.Stop()
+	tick := time.Tick(t.opts.SaveInterval)
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-tick.C:
+		case <-tick:
 			if err := t.save(ctx); err != nil {
 				end(err)
 				return
