@@ -69,6 +69,7 @@ internal/suitetest:   store
 # What drivers of stores outside the root module share. It is a module, so that the root stays small.
 internal/drivers/...: store internal/...
 internal/drivers/sqldialect:  store store/engine internal/abandon
+internal/drivers/jsontext:    -
 internal/drivers/storeurl:    -
 internal/drivers/versionlog:  internal/fold
 

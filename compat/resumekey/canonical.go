@@ -13,6 +13,8 @@ import (
 	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
+
+	"github.com/holdfast-go/holdfast/internal/drivers/jsontext"
 )
 
 // Filter returns the canonical form of a JSON value (RFC 8785). It has no white space. Members are
@@ -31,8 +33,8 @@ func Filter(filter []byte) ([]byte, error) {
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
 		return nil, bad("the filter: the text continues after the JSON value")
 	}
-	if err := checkSurrogates(value); err != nil {
-		return nil, bad("the filter: %w", err)
+	if half := jsontext.LoneSurrogate(value); half != "" { // a decoder would replace it
+		return nil, bad("the filter: the escape %s is one half of a surrogate pair", half)
 	}
 	dec = json.NewDecoder(bytes.NewReader(value))
 	dec.UseNumber()
@@ -167,34 +169,4 @@ func writeString(b *strings.Builder, s string) {
 		}
 	}
 	b.WriteByte('"')
-}
-
-// checkSurrogates refuses escapes of one half of a surrogate pair, which a decoder would
-// replace. The text is valid JSON.
-func checkSurrogates(text []byte) error {
-	for i := 0; i < len(text); i++ {
-		if text[i] != '\\' {
-			continue
-		}
-		r := escaped(text[i:])
-		switch {
-		case !utf16.IsSurrogate(r):
-			i++ // skip the escaped character: it may be another backslash
-		case utf16.DecodeRune(r, escaped(text[i+6:])) == utf8.RuneError:
-			return fmt.Errorf("the escape %s is one half of a surrogate pair", text[i:i+6])
-		default:
-			i += 11
-		}
-	}
-	return nil
-}
-
-// escaped returns the code unit of the escape with which text begins, \u and four
-// hexadecimal digits, and 0 if it begins with something else.
-func escaped(text []byte) rune {
-	if len(text) < 6 || text[0] != '\\' || text[1] != 'u' {
-		return 0
-	}
-	n, _ := strconv.ParseUint(string(text[2:6]), 16, 16)
-	return rune(n)
 }

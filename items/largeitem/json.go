@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/holdfast-go/holdfast/internal/drivers/jsontext"
 )
 
 // maxJSON is the longest JSON text of attributes that is read, in bytes. The largest item
@@ -387,41 +389,8 @@ func checkJSONText(text []byte) error {
 	if !utf8.Valid(text) {
 		return fmt.Errorf("%w: the JSON is not valid UTF-8", ErrInvalid)
 	}
-	// Backslashes stand in strings only.
-	for i := 0; i+1 < len(text); i++ {
-		if text[i] != '\\' {
-			continue
-		}
-		unit, ok := escapedUnit(text[i:])
-		i++
-		if !ok || unit < 0xd800 || unit > 0xdfff {
-			continue
-		}
-		i += 4
-		low, ok := escapedUnit(text[i+1:])
-		if unit >= 0xdc00 || !ok || low < 0xdc00 || low > 0xdfff {
-			return fmt.Errorf(`%w: \u%04x is one half of a surrogate pair`, ErrInvalid, unit)
-		}
-		i += 6
+	if half := jsontext.LoneSurrogate(text); half != "" {
+		return fmt.Errorf(`%w: %s is one half of a surrogate pair`, ErrInvalid, strings.ToLower(half))
 	}
 	return nil
-}
-
-// escapedUnit reads \u and four hexadecimal digits at the start of text.
-func escapedUnit(text []byte) (unit uint16, ok bool) {
-	if len(text) < 6 || text[0] != '\\' || text[1] != 'u' {
-		return 0, false
-	}
-	for _, c := range text[2:6] {
-		switch {
-		case '0' <= c && c <= '9':
-			c -= '0'
-		case 'a' <= c|0x20 && c|0x20 <= 'f':
-			c = c | 0x20 - 'a' + 10
-		default:
-			return 0, false
-		}
-		unit = unit<<4 | uint16(c)
-	}
-	return unit, true
 }

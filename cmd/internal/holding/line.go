@@ -9,14 +9,13 @@ import (
 	"io"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
-	"unicode/utf16"
 	"unicode/utf8"
 
 	"github.com/holdfast-go/holdfast/cmd/internal/cmdline"
 	"github.com/holdfast-go/holdfast/cmd/internal/leases"
 	"github.com/holdfast-go/holdfast/cmd/internal/output"
+	"github.com/holdfast-go/holdfast/internal/drivers/jsontext"
 	"github.com/holdfast-go/holdfast/lease"
 )
 
@@ -128,11 +127,12 @@ func (c *lineCommand) read(text []byte) (err error) {
 	for _, name := range append([]string{"id"}, slices.Sorted(maps.Keys(values))...) {
 		value, given := values[name]
 		field, known := c.field(name)
+		// Go would read one half of a surrogate pair as another character. Then two ids would be one.
 		switch {
 		case !given:
 		case !known:
 			return fmt.Errorf("unknown field %q%s", brief([]byte(name)), output.DidYouMean(output.Nearest(brief([]byte(name)), slices.Concat(slices.Collect(maps.Values(lineFields))...))))
-		case string(value) == "null" || !paired(value) || json.Unmarshal(value, field.to) != nil, name == "data_base64" && value[0] != '"':
+		case string(value) == "null" || jsontext.LoneSurrogate(value) != "" || json.Unmarshal(value, field.to) != nil, name == "data_base64" && value[0] != '"':
 			return fmt.Errorf("%q takes %s, not %s", name, field.takes, brief(value))
 		}
 	}
@@ -180,31 +180,6 @@ func brief(value []byte) string {
 		return strings.ToValidUTF8(string(value[:most]), "") + "..."
 	}
 	return string(value)
-}
-
-// paired reports whether each half of a surrogate pair that a JSON text writes with \u has its
-// other half. Go would read a lone one as another character: then two ids would be one, and
-// the data that is stored not the data that was sent.
-func paired(text []byte) bool {
-	half := rune(0) // the first half of a pair that has just ended
-	for i := 0; i < len(text); i++ {
-		r := rune(0)
-		if text[i] == '\\' && i+1 < len(text) {
-			if i++; text[i] == 'u' && i+4 < len(text) {
-				n, _ := strconv.ParseUint(string(text[i+1:i+5]), 16, 32) // the text is JSON
-				r, i = rune(n), i+4
-			}
-		}
-		switch {
-		case half != 0 && utf16.DecodeRune(half, r) == utf8.RuneError:
-			return false
-		case half != 0:
-			half = 0
-		case utf16.IsSurrogate(r):
-			half = r
-		}
-	}
-	return half == 0
 }
 
 // lineFields are the fields that each command takes besides its id.

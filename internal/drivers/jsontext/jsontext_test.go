@@ -1,0 +1,31 @@
+package jsontext_test
+
+import (
+	"testing"
+
+	"github.com/holdfast-go/holdfast/internal/drivers/jsontext"
+)
+
+func TestLoneSurrogate(t *testing.T) {
+	for text, want := range map[string]string{
+		``:                        "",
+		`"\`:                      "",
+		`"a\u00e9\n"`:             "",
+		`"\ud83d\ude00"`:          "",
+		`"\\ud83d"`:               "", // an escaped backslash
+		`"\\\ud83d"`:              `\ud83d`,
+		`"\uD83Dx"`:               `\uD83D`,
+		`"\ude00"`:                `\ude00`,
+		`"\ud83d\ud83d\ude00"`:    `\ud83d`,
+		`"\ud83d\n"`:              `\ud83d`,
+		`"\ud83d\ude0`:            `\ud83d`,
+		`"\ud83d\ude00\ud83d"`:    `\ud83d`,
+		`"\ud8"`:                  "",
+		`"\ud8zz"`:                "", // not valid JSON
+		`["\ud83d\ude00","\udc00`: `\udc00`,
+	} {
+		if got := jsontext.LoneSurrogate([]byte(text)); got != want {
+			t.Errorf("LoneSurrogate(%s): got %q, want %q", text, got, want)
+		}
+	}
+}
