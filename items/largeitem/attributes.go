@@ -41,7 +41,7 @@ func Equal(a, b any) bool {
 		return ok && slices.EqualFunc(a, b, Equal)
 	case map[string]any:
 		b, ok := b.(map[string]any)
-		return ok && equalMaps(a, b)
+		return ok && maps.EqualFunc(a, b, Equal)
 	case StringSet:
 		b, ok := b.(StringSet)
 		return ok && sameSet(a, b, func(x string) (string, error) { return x, nil })
@@ -55,19 +55,6 @@ func Equal(a, b any) bool {
 		return a == b
 	}
 	return false
-}
-
-func equalMaps(a, b map[string]any) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	for name, value := range a {
-		other, ok := b[name]
-		if !ok || !Equal(value, other) {
-			return false
-		}
-	}
-	return true
 }
 
 func sameNumber(a, b Number) bool {

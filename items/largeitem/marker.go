@@ -167,9 +167,7 @@ func (s *Store) mark(ctx context.Context, makes bool) (orphanAges, error) {
 	if err != nil {
 		return orphanAges{}, err
 	}
-	grace := s.o.OrphanAge
-	grace = cmp.Or(grace, m.grace())
-	return orphanAges{grace, m.least(), asked}, nil
+	return orphanAges{cmp.Or(s.o.OrphanAge, m.grace()), m.least(), asked}, nil
 }
 
 // makeMarker returns the marker of this table, and makes it where it is missing, or is to be
@@ -179,8 +177,7 @@ func (s *Store) makeMarker(ctx context.Context, schema Schema) (marker, error) {
 	if err == nil && found || err != nil && !(found && s.o.AdoptPrefix) {
 		return old, err
 	}
-	grace := s.o.OrphanAge
-	grace = cmp.Or(grace, old.grace())
+	grace := cmp.Or(s.o.OrphanAge, old.grace())
 	m := marker{ID: schema.id(), Name: schema.Name, Grace: grace.Milliseconds()}
 	if found {
 		m = old.changed(schema, grace)

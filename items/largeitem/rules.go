@@ -146,8 +146,7 @@ func (s Schema) CheckItem(key Key, item Attributes) error {
 	if err := s.checkNames(item); err != nil {
 		return err
 	}
-	limit := s.MaxItem
-	limit = cmp.Or(limit, MaxItem)
+	limit := cmp.Or(s.MaxItem, MaxItem)
 	if size := s.ItemSize(key, item); size > limit {
 		return fmt.Errorf("%w: the item %.200v has %d bytes, but an item of the table %s can have at most %d; store large attributes in the bucket",
 			store.ErrTooLarge, key, size, s.Name, limit)
