@@ -36,20 +36,17 @@ type Key struct {
 func NewKey(partition any, sort ...any) (Key, error) {
 	var k Key
 	var err error
-	if k.Partition, err = keyValue("partition key", partition, MaxPartition); err != nil {
+	k.Partition, err = keyValue("partition key", partition, MaxPartition)
+	switch {
+	case err == nil && len(sort) > 1:
+		err = fmt.Errorf("%w: the key has %d sort keys; at most one is allowed", ErrKey, len(sort))
+	case err == nil && len(sort) == 1:
+		k.Sort, err = keyValue("sort key", sort[0], MaxSort)
+	}
+	if err != nil {
 		return Key{}, err
 	}
-	switch len(sort) {
-	case 0:
-		return k, nil
-	case 1:
-		k.Sort, err = keyValue("sort key", sort[0], MaxSort)
-		if err != nil {
-			return Key{}, err
-		}
-		return k, nil
-	}
-	return Key{}, fmt.Errorf("%w: the key has %d sort keys; at most one is allowed", ErrKey, len(sort))
+	return k, nil
 }
 
 func keyValue(what string, v any, limit int) (KeyValue, error) {
@@ -68,7 +65,7 @@ func keyValue(what string, v any, limit int) (KeyValue, error) {
 		}
 		return KeyValue{Text: string(n), Number: true}, nil
 	case int, int8, int16, int32, int64, uint, uint8, uint16, uint32, uint64:
-		return KeyValue{Text: canonicalInteger(fmt.Sprint(v)), Number: true}, nil
+		return KeyValue{Text: fmt.Sprint(v), Number: true}, nil
 	}
 	return KeyValue{}, fmt.Errorf("%w: the %s is a %T; use a string, a Number or an integer", ErrKey, what, v)
 }
@@ -91,13 +88,16 @@ func (k Key) HasSort() bool { return k.Sort != KeyValue{} }
 // If the key cannot name an item, Check returns an error that gives the reason and matches
 // [ErrKey].
 func (k Key) Check() error {
-	var err error
-	if k.HasSort() {
-		_, err = NewKey(k.Partition, k.Sort)
-	} else {
-		_, err = NewKey(k.Partition)
-	}
+	_, err := k.canonical()
 	return err
+}
+
+// canonical returns the key with its numbers in their canonical form.
+func (k Key) canonical() (Key, error) {
+	if k.HasSort() {
+		return NewKey(k.Partition, k.Sort)
+	}
+	return NewKey(k.Partition)
 }
 
 // String returns the key for people. Texts have quotes, numbers do not.
@@ -170,13 +170,6 @@ func (k *Key) UnmarshalText(text []byte) error {
 		*k = key
 	}
 	return err
-}
-
-func canonicalInteger(digits string) string {
-	if digits == "-0" {
-		return "0"
-	}
-	return digits
 }
 
 // maxDigits and maxExponent are the bounds of DynamoDB's numbers.

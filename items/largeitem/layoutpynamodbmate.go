@@ -153,19 +153,10 @@ func (l pynamoDBMateLayout) owner(s Schema, name string) (Owner, bool) {
 	}
 	p, sort, _ := strings.Cut(keys, "/sk=")
 	key := Key{Partition: KeyValue{p, s.Partition.Number}, Sort: KeyValue{sort, s.Sort.Number}}
-	if s.CheckKey(key) != nil || !canonical(key.Partition) || !canonical(key.Sort) {
-		return Owner{}, false
+	if canonical, err := key.canonical(); err != nil || canonical != key || s.CheckKey(key) != nil {
+		return Owner{}, false // a number has one text
 	}
 	return Owner{Key: key, Attr: attr, ID: id}, true
-}
-
-// canonical reports whether a value is the one text for its number, if it is a number.
-func canonical(v KeyValue) bool {
-	if !v.Number || v.Text == "" {
-		return true
-	}
-	n, err := Number(v.Text).Canonical()
-	return err == nil && string(n) == v.Text
 }
 
 func (pynamoDBMateLayout) marker(Schema) string { return markerName }

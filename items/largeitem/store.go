@@ -201,11 +201,7 @@ func (s *Store) item(ctx context.Context, key Key) (Schema, Key, error) {
 	if err := schema.CheckKey(key); err != nil {
 		return schema, key, err
 	}
-	if key.HasSort() {
-		key, err = NewKey(key.Partition, key.Sort)
-	} else {
-		key, err = NewKey(key.Partition)
-	}
+	key, err = key.canonical()
 	return schema, key, err
 }
 
