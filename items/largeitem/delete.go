@@ -31,21 +31,10 @@ type DeleteOptions struct {
 // Delete reads the item. If there is no item, the delete has succeeded. If there is an item, the
 // outcome is unknown: another program may have created the item after the delete.
 func (s *Store) Delete(ctx context.Context, key Key, opts *DeleteOptions) (*Result, error) {
-	return traced(ctx, s, opDelete, key.String(), func(ctx context.Context) (*Result, error) { return s.delete(ctx, key, opts) })
-}
-
-func (s *Store) delete(ctx context.Context, key Key, opts *DeleteOptions) (*Result, error) {
-	schema, key, err := s.item(ctx, key)
-	if err != nil {
-		return nil, failed(opDelete, schema, key, err)
-	}
-	o := *cmp.Or(opts, &DeleteOptions{})
-	d := &deletion{s: s, schema: schema, key: key}
-	result, err := d.run(ctx, o)
-	if err != nil {
-		return nil, failed(opDelete, schema, key, err)
-	}
-	return result, nil
+	return perform(ctx, s, opDelete, key, func(ctx context.Context, schema Schema, key Key) (*Result, error) {
+		d := &deletion{s: s, schema: schema, key: key}
+		return d.run(ctx, *cmp.Or(opts, &DeleteOptions{}))
+	})
 }
 
 type deletion struct {
@@ -68,10 +57,7 @@ func (d *deletion) run(ctx context.Context, o DeleteOptions) (*Result, error) {
 		}
 		base := o.Base.all()
 		o.If.Exists = true
-		o.If.Equal = maps.Clone(o.If.Equal)
-		if o.If.Equal == nil {
-			o.If.Equal = make(Attributes)
-		}
+		o.If.Equal = maps.Collect(maps.All(o.If.Equal)) // never nil
 		for attr, value := range base {
 			_, is, _ := d.s.refer(d.schema, d.key, attr, value)
 			if wanted, ok := o.If.Equal[attr]; is && ok && !Equal(wanted, value) {

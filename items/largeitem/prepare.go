@@ -40,22 +40,10 @@ type PreparedWrite struct {
 // If [WriteOptions].Base is set, Prepare makes the condition from Base, and does not read the item.
 // Prepare refuses [WriteOptions].If.
 func (s *Store) Prepare(ctx context.Context, key Key, large Large, opts *WriteOptions) (*PreparedWrite, error) {
-	return traced(ctx, s, opPrepare, key.String(), func(ctx context.Context) (*PreparedWrite, error) {
-		return s.prepare(ctx, key, large, opts)
+	return perform(ctx, s, opPrepare, key, func(ctx context.Context, schema Schema, key Key) (*PreparedWrite, error) {
+		w := &write{s: s, op: opPrepare, schema: schema, key: key, o: *cmp.Or(opts, &WriteOptions{})}
+		return w.prepared(ctx, large)
 	})
-}
-
-func (s *Store) prepare(ctx context.Context, key Key, large Large, opts *WriteOptions) (*PreparedWrite, error) {
-	schema, key, err := s.item(ctx, key)
-	if err != nil {
-		return nil, failed(opPrepare, schema, key, err)
-	}
-	w := &write{s: s, op: opPrepare, schema: schema, key: key, o: *cmp.Or(opts, &WriteOptions{})}
-	p, err := w.prepared(ctx, large)
-	if err != nil {
-		return nil, failed(opPrepare, schema, key, err)
-	}
-	return p, nil
 }
 
 func (w *write) prepared(ctx context.Context, large Large) (*PreparedWrite, error) {
@@ -147,10 +135,7 @@ func (p *PreparedWrite) commit(ctx context.Context) (*Result, error) {
 		return nil, failed(opCommit, w.schema, w.key, store.MarkUnknown(fmt.Errorf("the item does not have the prepared references: your write was not applied, or another write followed; Commit removed no object")))
 	}
 	r, err := w.done(ctx, p.before, found.attrs, nil)
-	if err != nil {
-		err = failed(opCommit, w.schema, w.key, err)
-	}
-	return r, err
+	return r, failed(opCommit, w.schema, w.key, err)
 }
 
 // isIn reports whether the item has the prepared references: at least one that was uploaded,

@@ -52,10 +52,7 @@ func (s *Store) newItem(schema Schema, key Key, all Attributes) *Item {
 
 // all returns the attributes as the table has them.
 func (i *Item) all() Attributes {
-	all := maps.Clone(i.Attributes)
-	if all == nil {
-		all = make(Attributes)
-	}
+	all := Attributes(maps.Collect(maps.All(i.Attributes))) // never nil
 	for attr, r := range i.Refs {
 		all[attr] = r.URI
 	}
@@ -86,15 +83,16 @@ const getTries = 5
 // The context also bounds the reads of the bodies. If the bucket is remote, each open body uses a
 // connection.
 func (s *Store) Get(ctx context.Context, key Key, opts *ReadOptions) (*Item, error) {
-	return traced(ctx, s, opGet, key.String(), func(ctx context.Context) (*Item, error) { return s.get(ctx, key, opts) })
+	return perform(ctx, s, opGet, key, func(ctx context.Context, schema Schema, key Key) (*Item, error) {
+		return s.get(ctx, schema, key, *cmp.Or(opts, &ReadOptions{}))
+	})
 }
 
-func (s *Store) get(ctx context.Context, key Key, opts *ReadOptions) (*Item, error) {
-	o := *cmp.Or(opts, &ReadOptions{})
+func (s *Store) get(ctx context.Context, schema Schema, key Key, o ReadOptions) (*Item, error) {
 	var before *Item
 	var missing error
 	for range getTries {
-		item, err := s.getMeta(ctx, key)
+		item, err := s.getMeta(ctx, schema, key)
 		if err != nil {
 			return nil, err
 		}
@@ -106,11 +104,11 @@ func (s *Store) get(ctx context.Context, key Key, opts *ReadOptions) (*Item, err
 			return item, nil
 		}
 		if !errors.Is(err, ErrMissing) {
-			return nil, failed(opGet, item.schema, item.Key, err)
+			return nil, err
 		}
 		before, missing = item, err
 	}
-	return nil, failed(opGet, before.schema, before.Key, missing)
+	return nil, missing
 }
 
 func sameRefs(a, b *Item, attrs []string) bool {
@@ -125,17 +123,13 @@ func sameRefs(a, b *Item, attrs []string) bool {
 // GetMeta reads an item without its large attributes, by one request. [Store.Open] opens a large
 // attribute.
 func (s *Store) GetMeta(ctx context.Context, key Key) (*Item, error) {
-	return traced(ctx, s, opGet, key.String(), func(ctx context.Context) (*Item, error) { return s.getMeta(ctx, key) })
+	return perform(ctx, s, opGet, key, s.getMeta)
 }
 
-func (s *Store) getMeta(ctx context.Context, key Key) (*Item, error) {
-	schema, key, err := s.item(ctx, key)
-	if err != nil {
-		return nil, failed(opGet, schema, key, err)
-	}
+func (s *Store) getMeta(ctx context.Context, schema Schema, key Key) (*Item, error) {
 	all, err := s.table.Get(ctx, key, nil)
 	if err != nil {
-		return nil, failed(opGet, schema, key, err)
+		return nil, err
 	}
 	return s.newItem(schema, key, all), nil
 }
@@ -184,10 +178,7 @@ func (s *Store) Open(ctx context.Context, item *Item, attr string) (*Body, error
 		return nil, failed(opGet, item.schema, item.Key, fmt.Errorf("%w: the item has no large attribute %q", ErrInvalid, attr))
 	}
 	b, err := s.body(ctx, item, attr)
-	if err != nil {
-		return nil, failed(opGet, item.schema, item.Key, err)
-	}
-	return b, nil
+	return b, failed(opGet, item.schema, item.Key, err)
 }
 
 func (s *Store) body(ctx context.Context, item *Item, attr string) (*Body, error) {

@@ -205,6 +205,17 @@ func (s *Store) item(ctx context.Context, key Key) (Schema, Key, error) {
 	return schema, key, err
 }
 
+// perform runs call for one item. An error of call gets the names of the operation and of the item.
+func perform[T any](ctx context.Context, s *Store, op store.Kind, key Key, call func(context.Context, Schema, Key) (T, error)) (T, error) {
+	return traced(ctx, s, op, key.String(), func(ctx context.Context) (result T, _ error) {
+		schema, key, err := s.item(ctx, key)
+		if err == nil {
+			result, err = call(ctx, schema, key)
+		}
+		return result, failed(op, schema, key, err)
+	})
+}
+
 // traced runs a call of the store under Options.Trace.
 func traced[T any](ctx context.Context, s *Store, op store.Kind, key string, call func(context.Context) (T, error)) (result T, err error) {
 	if s.o.Trace != nil {
@@ -219,8 +230,11 @@ func traced[T any](ctx context.Context, s *Store, op store.Kind, key string, cal
 // errNotReturned is what Options.Trace gets if a function of the caller ends its goroutine.
 var errNotReturned = errors.New("the call did not return, because it panicked or its goroutine ended")
 
-// failed names the operation and the item of a failure, once.
+// failed names the operation and the item of a failure, once. If err is nil, the result is nil.
 func failed(op store.Kind, schema Schema, key Key, err error) error {
+	if err == nil {
+		return nil
+	}
 	return &store.OpError{Op: op, Key: key.String(), Store: schema.Name, Err: bare(key, err)}
 }
 

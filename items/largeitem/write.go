@@ -119,28 +119,14 @@ func (s *Store) Replace(ctx context.Context, key Key, attrs Attributes, large La
 }
 
 func (s *Store) write(ctx context.Context, op store.Kind, key Key, change Change, large Large, opts *WriteOptions) (*Result, error) {
-	return traced(ctx, s, op, key.String(), func(ctx context.Context) (*Result, error) {
-		return s.runWrite(ctx, op, key, change, large, opts)
-	})
-}
-
-func (s *Store) runWrite(ctx context.Context, op store.Kind, key Key, change Change, large Large, opts *WriteOptions) (*Result, error) {
-	schema, key, err := s.item(ctx, key)
-	if err != nil {
-		return nil, failed(op, schema, key, err)
-	}
-	w := &write{s: s, op: op, schema: schema, key: key, change: change, o: *cmp.Or(opts, &WriteOptions{})}
-	if err = w.prepare(large); err == nil {
+	return perform(ctx, s, op, key, func(ctx context.Context, schema Schema, key Key) (*Result, error) {
+		w := &write{s: s, op: op, schema: schema, key: key, change: change, o: *cmp.Or(opts, &WriteOptions{})}
+		if err := w.prepare(large); err != nil {
+			return nil, err
+		}
 		defer w.ups.close()
-		var result *Result
-		if result, err = w.run(ctx); err == nil {
-			return result, nil
-		}
-		if store.OutcomeOf(err) == store.Applied {
-			return result, failed(op, schema, key, err)
-		}
-	}
-	return nil, failed(op, schema, key, err)
+		return w.run(ctx)
+	})
 }
 
 // write is one call that writes an item.
