@@ -135,7 +135,8 @@ func decode(body []byte) (*entry, error) {
 	if h.Holdfast > FormatVersion {
 		return nil, fmt.Errorf("%w: its format is %d, but this program reads only format %d; use a newer holdfast", errNewer, h.Holdfast, FormatVersion)
 	}
-	if whole != len(body) || len(lines) != textLines(body) {
+	notEmpty := bytes.FieldsFunc(body, func(r rune) bool { return r == '\n' })
+	if whole != len(body) || len(lines) != len(notEmpty) {
 		return nil, errForeign
 	}
 	e := &entry{
@@ -154,14 +155,4 @@ func decode(body []byte) (*entry, error) {
 		return e, nil
 	}
 	return nil, errForeign
-}
-
-// textLines counts the lines of a body that are not empty.
-func textLines(body []byte) (n int) {
-	for line := range bytes.SplitSeq(body, []byte{'\n'}) {
-		if len(line) > 0 {
-			n++
-		}
-	}
-	return n
 }

@@ -104,11 +104,7 @@ func (l *listing) add(v s3bucket.ObjectVersion) {
 // ids are ULIDs, the log has the order of the ids.
 func (l *listing) order() {
 	slices.Reverse(l.versions)
-	sortable := true
-	for _, v := range l.versions {
-		sortable = sortable && isULID(v.id)
-	}
-	if sortable {
+	if !slices.ContainsFunc(l.versions, func(v version) bool { return !isULID(v.id) }) {
 		slices.SortFunc(l.versions, func(a, b version) int { return strings.Compare(a.id, b.id) })
 	}
 	seen := map[string]bool{}
@@ -152,15 +148,7 @@ func sameOrder(a, b []string) bool {
 // isULID reports whether a version id is a ULID: 48 bits of time and 80 random bits
 // in Crockford's base 32.
 func isULID(id string) bool {
-	if len(id) != 26 || id[0] > '7' {
-		return false
-	}
-	for i := range len(id) {
-		if strings.IndexByte("0123456789ABCDEFGHJKMNPQRSTVWXYZ", id[i]) < 0 {
-			return false
-		}
-	}
-	return true
+	return len(id) == 26 && id[0] <= '7' && strings.Trim(id, "0123456789ABCDEFGHJKMNPQRSTVWXYZ") == ""
 }
 
 // fetch reads the body of a version.

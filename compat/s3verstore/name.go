@@ -3,6 +3,7 @@ package s3verstore
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"slices"
 	"strings"
 
 	"github.com/holdfast-go/holdfast/internal/objectname"
@@ -37,14 +38,9 @@ func (s *Store) ObjectKey(key string) string { return s.prefix + objectName(key)
 // objectName returns the name of the object of a key, without the prefix.
 func objectName(key string) string {
 	name := escape(key) + ending
-	if len(name) <= maxName {
-		long := false
-		for segment := range strings.SplitSeq(name, "/") {
-			long = long || len(segment) > maxSegment
-		}
-		if !long {
-			return name
-		}
+	long := func(segment string) bool { return len(segment) > maxSegment }
+	if len(name) <= maxName && !slices.ContainsFunc(strings.Split(name, "/"), long) {
+		return name
 	}
 	sum := sha256.Sum256([]byte(key))
 	return longFolder + hex.EncodeToString(sum[:]) + ending

@@ -138,10 +138,7 @@ func (s *Store) baseFor(ctx context.Context, r *register, before entryID) (base,
 // conflict returns a conflict with a state that is final; nil means that the register is
 // absent.
 func conflict(key string, p *orderedEntry) error {
-	value, v, err := result(p)
-	if err != nil {
-		value = nil
-	}
+	value, v, _ := result(p)
 	return &store.ConflictError{Key: key, HasCurrent: true, Value: value, Version: v}
 }
 
