@@ -109,12 +109,10 @@ func (s *Store) commit(h *hold, batch []*op, c *commitStats) error {
 
 // applyAll carries out the calls in memory, one after the other.
 func (s *Store) applyAll(batch []*op, v *view) *work {
-	w := &work{base: v, fences: v.fences, entries: make(map[digest]*entry), guards: make(map[digest]guard)}
-	if confirmed, changed := v.fences.confirmed(); changed {
-		// While this store has the lock, no other writer is in the middle of a change.
-		// The next change of the file records that.
-		w.fences = confirmed
-	}
+	w := &work{base: v, entries: make(map[digest]*entry), guards: make(map[digest]guard)}
+	// While this store has the lock, no other writer is in the middle of a change.
+	// The next change of the file records that.
+	w.fences, _ = v.fences.confirmed()
 	for _, o := range batch {
 		o.answer = w.apply(&o.change)
 	}
@@ -175,14 +173,7 @@ func (s *Store) writeBoth(h *hold, w *work, next *view, doubt bool, c *commitSta
 
 // writeFences rewrites the fence file.
 func (s *Store) writeFences(h *hold, next *view, f fences, c *commitStats) error {
-	content, err := f.encode()
-	if err != nil {
-		return store.MarkNotApplied(err)
-	}
-	if len(content) > maxFenceFile {
-		return fmt.Errorf("%w: the new fence file would have %d bytes; at most %d are allowed", store.ErrTooLarge, len(content), maxFenceFile)
-	}
-	m, err := h.replace(h.path.file()+fenceSuffix, content, nil)
+	m, err := h.replaceFences(f)
 	if err != nil {
 		return err
 	}

@@ -97,10 +97,7 @@ func (f fences) confirmed() (fences, bool) {
 func (f fences) encode() ([]byte, error) {
 	guards := make(map[string]json.RawMessage, len(f.guards))
 	for key, g := range f.guards {
-		fields := maps.Clone(g.unknown)
-		if fields == nil {
-			fields = make(map[string]json.RawMessage)
-		}
+		fields := maps.Collect(maps.All(g.unknown)) // never nil
 		fields["epoch"] = number(g.epoch)
 		if g.token != 0 {
 			fields["token"] = number(g.token)
@@ -114,10 +111,7 @@ func (f fences) encode() ([]byte, error) {
 		}
 		guards[key.String()] = raw
 	}
-	all := maps.Clone(f.unknown)
-	if all == nil {
-		all = make(map[string]json.RawMessage)
-	}
+	all := maps.Collect(maps.All(f.unknown))
 	all["holdfast"] = number(fenceVersion)
 	all["kind"] = json.RawMessage(`"checkpoint-fence"`)
 	var err error

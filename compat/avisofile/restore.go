@@ -239,11 +239,7 @@ func (r *restoring) carryOut(h *hold) error {
 }
 
 func (r *restoring) writeFences(h *hold, f fences) error {
-	content, err := f.encode()
-	if err != nil {
-		return store.MarkNotApplied(err)
-	}
-	m, err := h.replace(h.path.file()+fenceSuffix, content, nil)
+	m, err := h.replaceFences(f)
 	if err == nil {
 		m.close()
 	}

@@ -138,6 +138,18 @@ func (h *hold) replace(path string, content []byte, before func() error) (*snaps
 	return m, nil
 }
 
+// replaceFences replaces the fence file.
+func (h *hold) replaceFences(f fences) (*snapshot, error) {
+	content, err := f.encode()
+	if err != nil {
+		return nil, store.MarkNotApplied(err)
+	}
+	if len(content) > maxFenceFile {
+		return nil, fmt.Errorf("%w: the new fence file would have %d bytes; at most %d are allowed", store.ErrTooLarge, len(content), maxFenceFile)
+	}
+	return h.replace(h.path.file()+fenceSuffix, content, nil)
+}
+
 // swap renames a complete file into place.
 func (h *hold) swap(temporary, path string, m *snapshot) error {
 	if !h.valid() {
