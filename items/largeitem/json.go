@@ -233,18 +233,23 @@ func (d *decoder) membersAfter(depth int, value func(*decoder, int) (any, error)
 	return members, err
 }
 
-// elements reads the rest of an array.
+// elements reads the rest of an array of values.
 func (d *decoder) elements(depth int, value func(*decoder, int) (any, error)) ([]any, error) {
-	elements := []any{}
+	return restOf(d, func() (any, error) { return d.below(depth, value) })
+}
+
+// restOf reads the rest of an array.
+func restOf[T any](d *decoder, element func() (T, error)) ([]T, error) {
+	all := []T{}
 	for d.More() {
-		element, err := d.below(depth, value)
+		e, err := element()
 		if err != nil {
 			return nil, err
 		}
-		elements = append(elements, element)
+		all = append(all, e)
 	}
 	_, err := d.next()
-	return elements, err
+	return all, err
 }
 
 // below reads a value of a list or map.
@@ -337,23 +342,17 @@ func (d *decoder) content(kind string, depth int) (any, error) {
 	return nil, unexpected(token, "true")
 }
 
-func set[T any](d *decoder, element func(json.Token) (T, error)) (set []T, err error) {
+func set[T any](d *decoder, element func(json.Token) (T, error)) ([]T, error) {
 	if err := d.expect('[', "an array"); err != nil {
 		return nil, err
 	}
-	for d.More() {
+	return restOf(d, func() (e T, err error) {
 		token, err := d.next()
-		if err != nil {
-			return nil, err
+		if err == nil {
+			e, err = element(token)
 		}
-		e, err := element(token)
-		if err != nil {
-			return nil, err
-		}
-		set = append(set, e)
-	}
-	_, err = d.next()
-	return set, err
+		return e, err
+	})
 }
 
 func textOf(token json.Token) (string, error) {

@@ -19,13 +19,11 @@ func (s *Store) List(ctx context.Context, opts *ScanOptions) iter.Seq2[*Item, er
 			return
 		}
 		for row, err := range s.table.Scan(ctx, opts) {
-			if err != nil {
-				if !yield(nil, err) {
-					return
-				}
-				continue
+			var item *Item
+			if err == nil {
+				item = s.newItem(schema, row.Key, row.Attributes)
 			}
-			if !yield(s.newItem(schema, row.Key, row.Attributes), nil) {
+			if !yield(item, err) {
 				return
 			}
 		}

@@ -3,7 +3,6 @@ package largeitem
 import (
 	"bufio"
 	"bytes"
-	"container/heap"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -116,7 +115,7 @@ func (m *fingerprintSet) merge() (err error) {
 	if m.sorted, err = newScratch(m.dir); err != nil {
 		return err
 	}
-	var runs runHeap
+	var runs []*run
 	begin := int64(0)
 	for _, end := range m.ends {
 		r := &run{r: bufio.NewReaderSize(io.NewSectionReader(m.runs, begin, end-begin), max(mergeBuffers/len(m.ends), 4<<10)&^(fingerprintSize-1)), left: (end - begin) / int64(fingerprintSize)}
@@ -129,7 +128,7 @@ func (m *fingerprintSet) merge() (err error) {
 			runs = append(runs, r)
 		}
 	}
-	heap.Init(&runs)
+	slices.SortFunc(runs, compareRuns)
 	m.stride = begin/int64(fingerprintSize)/m.maxIndex + 1
 	w := bufio.NewWriterSize(m.sorted, 64<<10)
 	var last fingerprint
@@ -152,11 +151,14 @@ func (m *fingerprintSet) merge() (err error) {
 		if err != nil {
 			return err
 		}
-		if more {
-			heap.Fix(&runs, 0)
-		} else {
-			heap.Pop(&runs)
+		rest := runs[1:]
+		if !more {
+			runs = rest
+			continue
 		}
+		at, _ := slices.BinarySearchFunc(rest, first, compareRuns)
+		copy(runs, rest[:at])
+		runs[at] = first
 	}
 	return w.Flush()
 }
@@ -219,17 +221,7 @@ func (r *run) next() (bool, error) {
 	return true, err
 }
 
-type runHeap []*run
-
-func (h runHeap) Len() int           { return len(h) }
-func (h runHeap) Less(i, j int) bool { return compareFingerprints(h[i].at, h[j].at) < 0 }
-func (h runHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
-func (h *runHeap) Push(x any)        { *h = append(*h, x.(*run)) }
-func (h *runHeap) Pop() any {
-	last := (*h)[len(*h)-1]
-	*h = (*h)[:len(*h)-1]
-	return last
-}
+func compareRuns(a, b *run) int { return compareFingerprints(a.at, b.at) }
 
 // queue keeps orphans in the order in which they were added, in a temporary file.
 type queue struct {

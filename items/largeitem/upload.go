@@ -8,6 +8,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -324,7 +325,7 @@ func (e appliedError) Outcome() store.Outcome { return store.Applied }
 
 // isIn reports whether the item has a reference to one of the uploads.
 func (us *uploads) isIn(item Attributes) bool {
-	for _, u := range slices.Concat(us.old, mapValues(us.now)) {
+	for _, u := range us.all() {
 		for attr := range us.bodies {
 			if u.ref.URI != "" && item[attr] == u.ref.URI {
 				return true
@@ -334,11 +335,9 @@ func (us *uploads) isIn(item Attributes) bool {
 	return false
 }
 
-func mapValues(m map[string]*upload) (values []*upload) {
-	for _, u := range m {
-		values = append(values, u)
-	}
-	return values
+// all returns the uploads of this write, the old ones too.
+func (us *uploads) all() []*upload {
+	return slices.AppendSeq(slices.Clone(us.old), maps.Values(us.now))
 }
 
 // same reports whether a reference of the item has the content of a body, so that it need
@@ -374,17 +373,12 @@ const removeTimeout = 5 * time.Second
 func (us *uploads) discard(ctx context.Context, sent bool) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), removeTimeout)
 	defer cancel()
-	for _, u := range slices.Concat(us.old, mapValues(us.now)) {
-		if !u.nothing && (!u.sent || sent) {
-			us.s.remove(ctx, us.key, u.ref.Object)
-		}
-	}
+	us.remove(ctx, us.all(), sent)
 }
 
-// discardOld removes the uploads that newer ones have taken the place of, with sent set also
-// what an item write has named.
-func (us *uploads) discardOld(ctx context.Context, sent bool) {
-	for _, u := range us.old {
+// remove removes what was uploaded. With sent set also what an item write has named.
+func (us *uploads) remove(ctx context.Context, some []*upload, sent bool) {
+	for _, u := range some {
 		if !u.nothing && (!u.sent || sent) {
 			us.s.remove(ctx, us.key, u.ref.Object)
 		}

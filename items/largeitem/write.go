@@ -455,7 +455,7 @@ func (w *write) done(ctx context.Context, before current, item, replaced Attribu
 		replaced = before.attrs.Select(w.touched(before))
 	}
 	w.s.supersede(ctx, w.schema, w.key, replaced, item, r)
-	w.ups.discardOld(ctx, w.doubt == nil && w.removable())
+	w.ups.remove(ctx, w.ups.old, w.doubt == nil && w.removable())
 	return r, nil
 }
 
