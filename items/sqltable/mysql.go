@@ -5,6 +5,8 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -242,7 +244,7 @@ func (mysql) describe(ctx context.Context, db *sql.DB, table, name string) (foun
 	if err != nil {
 		return found, err
 	}
-	unique := newGroups()
+	unique := map[string][]string{}
 	err = each(ctx, db, `SELECT index_name, coalesce(column_name, ''), sub_part IS NOT NULL FROM information_schema.statistics`+here+` AND non_unique = 0`,
 		at, func(scan func(...any) error) error {
 			var index, name string
@@ -251,13 +253,13 @@ func (mysql) describe(ctx context.Context, db *sql.DB, table, name string) (foun
 			if part {
 				name += " (a part)" // no key of the table has this name
 			}
-			unique.add(index, name)
+			unique[index] = append(unique[index], name)
 			return err
 		})
 	if err != nil {
 		return found, err
 	}
-	found.unique = unique.all()
+	found.unique = slices.Collect(maps.Values(unique))
 	server := name // MariaDB has no number of its own: it is known by its address
 	err = each(ctx, db, `SHOW VARIABLES WHERE Variable_name = 'server_uuid'`, nil, func(scan func(...any) error) error {
 		var variable string

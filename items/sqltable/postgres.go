@@ -6,6 +6,8 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -184,20 +186,20 @@ func (postgres) describe(ctx context.Context, db *sql.DB, table, name string) (f
 	if err != nil {
 		return found, err
 	}
-	unique := newGroups()
+	unique := map[string][]string{}
 	err = each(ctx, db, `SELECT i.indexrelid::text, a.attname::text
 		FROM pg_index i JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = ANY (i.indkey)
 		WHERE i.indrelid = $1::text::oid AND i.indisunique AND i.indimmediate AND i.indisvalid AND i.indpred IS NULL AND i.indexprs IS NULL`,
 		[]any{id.String}, func(scan func(...any) error) error {
 			var index, name string
 			err := scan(&index, &name)
-			unique.add(index, name)
+			unique[index] = append(unique[index], name)
 			return err
 		})
 	if err != nil {
 		return found, err
 	}
-	found.unique = unique.all()
+	found.unique = slices.Collect(maps.Values(unique))
 	var database string
 	err = db.QueryRowContext(ctx, `SELECT COALESCE(left(obj_description($1::text::oid, 'pg_class'), 1000), ''),
 			(SELECT oid::text FROM pg_database WHERE datname = current_database())`, id.String).Scan(&found.comment, &database)

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"slices"
 
 	"github.com/holdfast-go/holdfast/internal/drivers/sqldialect"
 	"github.com/holdfast-go/holdfast/items/largeitem"
@@ -216,18 +215,4 @@ func each(ctx context.Context, db *sql.DB, text string, args []any, f func(scan 
 		}
 	}
 	return rows.Err()
-}
-
-// groups are names by group.
-type groups map[string][]string
-
-func newGroups() groups { return make(groups) }
-
-func (g groups) add(group, name string) { g[group] = append(g[group], name) }
-
-func (g groups) all() (all [][]string) {
-	for _, names := range g {
-		all = append(all, slices.Clone(names))
-	}
-	return all
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"strconv"
@@ -142,7 +143,7 @@ func (sqlite) create(table string, keys []largeitem.KeyAttribute, json, comment 
 }
 
 func (sqlite) describe(ctx context.Context, db *sql.DB, table, name string) (found description, err error) {
-	unique := newGroups()
+	unique := map[string][]string{}
 	var primary []string
 	integer := false
 	err = each(ctx, db, `SELECT name, type, hidden, pk FROM pragma_table_xinfo(?1)`, []any{table}, func(scan func(...any) error) error {
@@ -171,7 +172,7 @@ func (sqlite) describe(ctx context.Context, db *sql.DB, table, name string) (fou
 		var index, name, collation string
 		err := scan(&index, &name, &collation)
 		caseless[name] = caseless[name] || collation != "BINARY"
-		unique.add(index, name)
+		unique[index] = append(unique[index], name)
 		return err
 	})
 	if err != nil {
@@ -188,7 +189,7 @@ func (sqlite) describe(ctx context.Context, db *sql.DB, table, name string) (fou
 		}
 		c.caseless = equates
 	}
-	found.unique = append(found.unique, unique.all()...)
+	found.unique = slices.AppendSeq(found.unique, maps.Values(unique))
 	var file string
 	if err := db.QueryRowContext(ctx, `SELECT COALESCE(max(file), '') FROM pragma_database_list WHERE name = 'main'`).Scan(&file); err != nil {
 		return found, err
