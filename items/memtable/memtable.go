@@ -43,10 +43,7 @@ type Table struct {
 	items map[largeitem.Key]largeitem.Attributes // what is in it is never changed
 }
 
-var (
-	_ largeitem.Table       = (*Table)(nil)
-	_ largeitem.BatchGetter = (*Table)(nil)
-)
+var _ largeitem.Table = (*Table)(nil)
 
 // New returns an empty table. If the options are not valid, the error matches
 // [largeitem.ErrInvalid].
@@ -79,7 +76,10 @@ func (t *Table) Get(ctx context.Context, key largeitem.Key, opts *largeitem.GetO
 	if err != nil {
 		return nil, t.failed(store.OpGet, key, err)
 	}
-	return selected(item, opts), nil
+	if opts != nil {
+		item = item.Select(opts.Attributes)
+	}
+	return item.Clone(), nil
 }
 
 func (t *Table) get(ctx context.Context, key largeitem.Key) (largeitem.Attributes, error) {
@@ -92,29 +92,6 @@ func (t *Table) get(ctx context.Context, key largeitem.Key) (largeitem.Attribute
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.items[key], nil
-}
-
-// selected returns a copy of what opts asks for.
-func selected(item largeitem.Attributes, opts *largeitem.GetOptions) largeitem.Attributes {
-	if opts == nil {
-		return item.Clone()
-	}
-	return item.Select(opts.Attributes).Clone()
-}
-
-// GetMany implements [largeitem.BatchGetter].
-func (t *Table) GetMany(ctx context.Context, keys []largeitem.Key, opts *largeitem.GetOptions) ([]largeitem.Attributes, error) {
-	items := make([]largeitem.Attributes, len(keys))
-	for i, key := range keys {
-		item, err := t.get(ctx, key)
-		if err != nil {
-			return nil, t.failed(store.OpGet, key, err)
-		}
-		if item != nil {
-			items[i] = selected(item, opts)
-		}
-	}
-	return items, nil
 }
 
 // Put implements [largeitem.Table].
