@@ -217,18 +217,10 @@ func (t *Table) written(op store.Kind, key largeitem.Key, answered map[string]ty
 	_, item, err := t.decode(s, answered)
 	if err != nil {
 		// It was applied. Who reads the item finds that out, and meets the same error.
-		return nil, t.failed(op, key, &doubtError{err})
+		return nil, t.failed(op, key, store.MarkUnknown(err))
 	}
 	return item, nil
 }
-
-// doubtError is an error of an answer to a write: the outcome is unknown, whatever else the
-// error says.
-type doubtError struct{ err error }
-
-func (e *doubtError) Error() string          { return e.err.Error() }
-func (e *doubtError) Unwrap() error          { return e.err }
-func (e *doubtError) Outcome() store.Outcome { return store.Unknown }
 
 // refused returns the error of a refused write.
 func (t *Table) refused(s largeitem.Schema, key largeitem.Key, item map[string]types.AttributeValue) error {

@@ -24,7 +24,7 @@ func TestMutants(t *testing.T) {
 			"		e.HasCurrent = t.shownItem.Load()\n", "		e.HasCurrent = true\n",
 			"TestServerThatOmitsItems"},
 		{"an answer to a write that cannot be read is a failure", "dynamotable.go",
-			"&doubtError{err}", "store.MarkNotApplied(err)",
+			"store.MarkUnknown(err)", "store.MarkNotApplied(err)",
 			"TestUnknownType"},
 		{"a look that was lost leaves the write in doubt", "dynamotable.go",
 			"t.failed(store.OpPut, key, store.MarkNotApplied(err))", "t.failed(store.OpPut, key, err)",

@@ -80,10 +80,7 @@ func toValue(v any) types.AttributeValue {
 func clone(b []byte) []byte { return append([]byte{}, b...) }
 
 func canonical(n largeitem.Number) string {
-	c, err := n.Canonical()
-	if err != nil {
-		return string(n) // Check has let it pass: it cannot be
-	}
+	c, _ := n.Canonical() // Check has let it pass
 	return string(c)
 }
 
@@ -117,7 +114,8 @@ func FromValue(v types.AttributeValue) (any, error) {
 		}
 		return list, nil
 	case *types.AttributeValueMemberM:
-		return fromMap(v.Value)
+		m, err := FromItem(v.Value)
+		return map[string]any(m), err
 	case *types.AttributeValueMemberSS:
 		return append(largeitem.StringSet{}, v.Value...), nil
 	case *types.AttributeValueMemberNS:
@@ -151,13 +149,9 @@ func (o once) value(v types.AttributeValue) (any, error) {
 
 // FromItem calls [FromValue] for all attributes.
 func FromItem(item map[string]types.AttributeValue) (largeitem.Attributes, error) {
-	return fromMap(item)
-}
-
-func fromMap(m map[string]types.AttributeValue) (map[string]any, error) {
-	a := make(map[string]any, len(m))
+	a := make(largeitem.Attributes, len(item))
 	seen := make(once)
-	for name, element := range m {
+	for name, element := range item {
 		v, err := seen.value(element)
 		if err != nil {
 			return nil, fmt.Errorf("%.80q: %w", name, err)
