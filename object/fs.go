@@ -129,7 +129,9 @@ func (f *fileSystem) ReadDir(name string) ([]fs.DirEntry, error) {
 	if !fs.ValidPath(name) {
 		return nil, pathError("readdir", name, fs.ErrInvalid)
 	}
-	entries, err := f.list(name)
+	d := &directory{f: f, name: name}
+	defer d.Close()
+	entries, err := d.read(-1)
 	if err == nil && len(entries) == 0 && name != "." {
 		err = f.isDir(name)
 	}
@@ -161,13 +163,6 @@ func (f *fileSystem) isDir(name string) error {
 		return err
 	}
 	return store.ErrNotFound
-}
-
-// list returns what is in a directory, ordered by name.
-func (f *fileSystem) list(dir string) ([]fs.DirEntry, error) {
-	d := &directory{f: f, name: dir}
-	defer d.Close()
-	return d.read(-1)
 }
 
 // entries yields what is in a directory, as the listing has it.
