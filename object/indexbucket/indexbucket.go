@@ -133,7 +133,7 @@ func (b *inBucket) Write(ctx context.Context, name string, body io.Reader, o obj
 	// its name would be lost.
 	o.IfAbsent, o.IfMatch, o.Metadata, o.Parts, o.OnUpload = false, "", nil, false, nil
 	info, err := b.bucket.Put(ctx, b.prefix+name, body, &o)
-	return info.Size, bare(err)
+	return info.Size, indexed.Bare(err)
 }
 
 func (b *inBucket) Copy(ctx context.Context, from, name string, size int64, progress object.Progress) error {
@@ -143,7 +143,7 @@ func (b *inBucket) Copy(ctx context.Context, from, name string, size int64, prog
 		return fmt.Errorf("%w: the body of the object has %d bytes, but must have %d", store.ErrCorrupt, info.Size, size)
 	}
 	if !errors.Is(err, errors.ErrUnsupported) {
-		return bare(err)
+		return indexed.Bare(err)
 	}
 	r, err := b.Open(ctx, from, size, 0, 0)
 	if err != nil {
@@ -160,7 +160,7 @@ func (b *inBucket) Open(ctx context.Context, name string, size, offset, length i
 		err = fmt.Errorf("%w: the body of the object is shorter than %d bytes", store.ErrCorrupt, size)
 	}
 	if err != nil {
-		return nil, bare(err)
+		return nil, indexed.Bare(err)
 	}
 	if r.Info.Size != size {
 		r.Close()
@@ -210,13 +210,4 @@ func (b *inBucket) OlderThan(ctx context.Context, age time.Duration) iter.Seq2[s
 			}
 		}
 	}
-}
-
-// bare returns the error of the bucket without the name of the body, which the user does not
-// know.
-func bare(err error) error {
-	if of, ok := err.(*store.OpError); ok {
-		return of.Err
-	}
-	return err
 }

@@ -81,18 +81,7 @@ func (b *Bucket) Get(ctx context.Context, key string, opts *object.GetOptions) (
 	if err != nil {
 		return nil, opError("get", key, err)
 	}
-	s, err := b.load(ctx, key)
-	switch {
-	case err != nil && o.IfMatch != "" && isAbsent(err):
-		err = &object.ConflictError{Key: key, HasCurrent: true}
-	case err != nil:
-	case o.IfMatch != "" && s.info.Version != o.IfMatch:
-		err = &object.ConflictError{Key: key, HasCurrent: true, Version: s.info.Version}
-	case o.IfChanged != "" && s.info.Version == o.IfChanged:
-		err = object.ErrNotChanged
-	case o.Offset > 0 && o.Offset >= int64(len(s.body)):
-		err = object.ErrRange
-	}
+	s, err := b.load(ctx, key, o)
 	if err != nil {
 		return nil, opError("get", key, err)
 	}
@@ -108,7 +97,7 @@ func (b *Bucket) Stat(ctx context.Context, key string) (object.Info, error) {
 	err := object.CheckKey(key)
 	var s stored
 	if err == nil {
-		s, err = b.load(ctx, key)
+		s, err = b.load(ctx, key, object.GetOptions{})
 	}
 	if err != nil {
 		return object.Info{}, opError("stat", key, err)
@@ -144,17 +133,9 @@ func (b *Bucket) Copy(ctx context.Context, source, destination string, opts *obj
 	if err != nil {
 		return object.Info{}, opError("copy", source, err)
 	}
-	s, err := b.load(ctx, source)
-	switch {
-	case err != nil && o.SourceIfMatch != "" && isAbsent(err):
-		err = &object.ConflictError{Key: source, HasCurrent: true}
-	case err != nil:
-		err = store.MarkNotApplied(err)
-	case o.SourceIfMatch != "" && s.info.Version != o.SourceIfMatch:
-		err = &object.ConflictError{Key: source, HasCurrent: true, Version: s.info.Version}
-	}
+	s, err := b.load(ctx, source, object.GetOptions{IfMatch: o.SourceIfMatch})
 	if err != nil {
-		return object.Info{}, opError("copy", source, err)
+		return object.Info{}, opError("copy", source, store.MarkNotApplied(err))
 	}
 	if o.Metadata != nil {
 		s.info.Metadata, s.info.Headers = maps.Clone(o.Metadata), o.Headers
@@ -220,15 +201,23 @@ func (b *Bucket) matching(prefix, after string) []object.Info {
 	return infos
 }
 
-func (b *Bucket) load(ctx context.Context, key string) (stored, error) {
+// load returns the state of an object under the conditions of a read.
+func (b *Bucket) load(ctx context.Context, key string, o object.GetOptions) (stored, error) {
 	if err := store.CheckContext(ctx); err != nil {
 		return stored{}, err
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	s, ok := b.objects[key]
-	if !ok {
+	switch {
+	case o.IfMatch != "" && s.info.Version != o.IfMatch:
+		return stored{}, &object.ConflictError{Key: key, HasCurrent: true, Version: s.info.Version}
+	case !ok:
 		return stored{}, store.ErrNotFound
+	case o.IfChanged != "" && s.info.Version == o.IfChanged:
+		return stored{}, object.ErrNotChanged
+	case o.Offset > 0 && o.Offset >= int64(len(s.body)):
+		return stored{}, object.ErrRange
 	}
 	return s, nil
 }
@@ -270,8 +259,6 @@ func (s stored) answer() object.Info {
 	info.Metadata = maps.Clone(info.Metadata)
 	return info
 }
-
-func isAbsent(err error) bool { return err == store.ErrNotFound }
 
 func opError(op store.Kind, key string, err error) error {
 	return &store.OpError{Op: op, Key: key, Store: name, Err: err}

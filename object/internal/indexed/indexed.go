@@ -115,7 +115,7 @@ const maxRegister = store.MaxKey - 112
 func (b *Bucket) load(ctx context.Context, key string) (entry, store.Version, error) {
 	value, v, err := b.index.Get(ctx, register(key))
 	if err != nil {
-		return entry{}, "", plain(err)
+		return entry{}, "", Bare(err)
 	}
 	e, err := decode(value)
 	if err == nil && e.Key != key {
@@ -132,9 +132,9 @@ func decode(value []byte) (entry, error) {
 	return e, nil
 }
 
-// plain removes the operation on the index from an error: the caller names its own
+// Bare removes the operation on the index or the bodies from an error: the caller names its own
 // operation.
-func plain(err error) error {
+func Bare(err error) error {
 	if of, ok := err.(*store.OpError); ok {
 		return of.Err
 	}
@@ -159,49 +159,45 @@ func (b *Bucket) Get(ctx context.Context, key string, opts *object.GetOptions) (
 	if err != nil {
 		return nil, b.opError("get", key, err)
 	}
-	r, _, err := b.open(ctx, key, o)
+	r, err := b.open(ctx, key, o)
 	return r, b.opError("get", key, err)
 }
 
-// open is Get, and also returns the entry.
-func (b *Bucket) open(ctx context.Context, key string, o object.GetOptions) (*object.Reader, entry, error) {
+func (b *Bucket) open(ctx context.Context, key string, o object.GetOptions) (*object.Reader, error) {
 	// If the object is replaced after the index was read, its body may no longer exist.
 	// Then the index has another entry.
 	var last store.Version
 	for {
-		e, v, err := b.load(ctx, key)
-		if err == nil {
-			err = check(key, e, v, o)
-		} else if errors.Is(err, store.ErrNotFound) && o.IfMatch != "" {
-			err = &object.ConflictError{Key: key, HasCurrent: true}
-		}
+		e, v, err := b.loadIf(ctx, key, o)
 		if err != nil {
-			return nil, entry{}, err
+			return nil, err
 		}
 		body, err := b.bodies.Open(ctx, e.File, e.Size, o.Offset, o.Length)
 		switch {
 		case err == nil:
-			return &object.Reader{ReadCloser: body, Info: b.info(e, v)}, e, nil
+			return &object.Reader{ReadCloser: body, Info: b.info(e, v)}, nil
 		case !errors.Is(err, store.ErrNotFound):
-			return nil, entry{}, err
+			return nil, err
 		case v == last:
-			return nil, entry{}, fmt.Errorf("%w: the body of the object is missing: %v", store.ErrCorrupt, err)
+			return nil, fmt.Errorf("%w: the body of the object is missing: %v", store.ErrCorrupt, err)
 		}
 		last = v
 	}
 }
 
-// check checks the conditions of a read.
-func check(key string, e entry, v store.Version, o object.GetOptions) error {
+// loadIf is load under the conditions of a read.
+func (b *Bucket) loadIf(ctx context.Context, key string, o object.GetOptions) (entry, store.Version, error) {
+	e, v, err := b.load(ctx, key)
 	switch {
+	case err != nil && (o.IfMatch == "" || !errors.Is(err, store.ErrNotFound)):
 	case o.IfMatch != "" && !same(o.IfMatch, v):
-		return &object.ConflictError{Key: key, HasCurrent: true, Version: object.Version(v)}
+		err = &object.ConflictError{Key: key, HasCurrent: true, Version: object.Version(v)}
 	case o.IfChanged != "" && same(o.IfChanged, v):
-		return object.ErrNotChanged
+		err = object.ErrNotChanged
 	case o.Offset > 0 && o.Offset >= e.Size:
-		return object.ErrRange
+		err = object.ErrRange
 	}
-	return nil
+	return e, v, err
 }
 
 // same reports whether a caller's version is that of a register.
@@ -271,7 +267,7 @@ func (b *Bucket) entries(ctx context.Context) iter.Seq2[current, error] {
 					}
 				}
 			}
-			if !yield(e, plain(err)) || err != nil && !errors.Is(err, store.ErrCorrupt) {
+			if !yield(e, Bare(err)) || err != nil && !errors.Is(err, store.ErrCorrupt) {
 				return
 			}
 		}

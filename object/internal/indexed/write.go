@@ -111,7 +111,7 @@ func (b *Bucket) swap(ctx context.Context, e entry, now current, c condition, st
 			return b.info(e, v), b.late(ctx, e, start)
 		}
 		if !errors.Is(err, store.ErrConflict) || store.OutcomeOf(err) != store.NotApplied {
-			return object.Info{}, plain(err)
+			return object.Info{}, Bare(err)
 		}
 		if c.any() {
 			return object.Info{}, conflict(e.Key, err)
@@ -178,13 +178,7 @@ var errAgain = errors.New("the source has changed")
 
 // copy is one try of Copy. It also returns the key that an error is about.
 func (b *Bucket) copy(ctx context.Context, source, destination string, o object.CopyOptions) (object.Info, string, error) {
-	from, v, err := b.load(ctx, source)
-	switch {
-	case errors.Is(err, store.ErrNotFound) && o.SourceIfMatch != "":
-		err = &object.ConflictError{Key: source, HasCurrent: true}
-	case err == nil && o.SourceIfMatch != "" && !same(o.SourceIfMatch, v):
-		err = &object.ConflictError{Key: source, HasCurrent: true, Version: object.Version(v)}
-	}
+	from, v, err := b.loadIf(ctx, source, object.GetOptions{IfMatch: o.SourceIfMatch})
 	if err != nil {
 		return object.Info{}, source, store.MarkNotApplied(err)
 	}
@@ -258,7 +252,7 @@ func (b *Bucket) delete(ctx context.Context, key string, c condition) error {
 			b.remove(ctx, now.File)
 			return nil
 		case !errors.Is(err, store.ErrConflict) || store.OutcomeOf(err) != store.NotApplied:
-			return plain(err)
+			return Bare(err)
 		case c.any():
 			return conflict(key, err)
 		}
