@@ -1,12 +1,15 @@
 package avisofile
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"math"
 	"slices"
 	"strconv"
-	"unicode/utf16"
 	"unicode/utf8"
+
+	"github.com/holdfast-go/holdfast/internal/drivers/jsontext"
 )
 
 // parser reads JSON like the format's own program, which differs from encoding/json.
@@ -175,84 +178,28 @@ func (p *parser) text() (string, error) {
 	if p.peek() != '"' {
 		return "", p.fail("a string is missing")
 	}
-	p.i++
 	start := p.i
-	var out []byte // used after the first escape
-	for escaped := false; p.i < len(p.b); {
-		switch c := p.b[p.i]; {
-		case c == '"':
-			if !escaped {
-				out = p.b[start:p.i]
-			}
-			p.i++
-			return string(out), nil
-		case c < 0x20:
-			return "", p.fail("a control character in a string")
-		case c == '\\':
-			if !escaped {
-				out, escaped = append(out, p.b[start:p.i]...), true
-			}
-			r, err := p.escape()
-			if err != nil {
-				return "", err
-			}
-			out = utf8.AppendRune(out, r)
-		default:
+	if err := p.skipString(); err != nil {
+		return "", err
+	}
+	raw := p.b[start:p.i]
+	if !utf8.Valid(raw) {
+		for p.i = start; ; {
 			r, size := utf8.DecodeRune(p.b[p.i:])
 			if r == utf8.RuneError && size == 1 {
 				return "", p.fail("a string is not valid UTF-8")
 			}
-			if escaped {
-				out = append(out, p.b[p.i:p.i+size]...)
-			}
 			p.i += size
 		}
 	}
-	return "", p.fail("a string has no end")
-}
-
-// escape parses an escape sequence, a pair of surrogates included.
-func (p *parser) escape() (rune, error) {
-	start := p.i
-	if err := p.skipEscape(); err != nil {
-		return 0, err
+	if bytes.IndexByte(raw, '\\') < 0 {
+		return string(raw[1 : len(raw)-1]), nil
 	}
-	switch c := p.b[start+1]; c {
-	case 'b':
-		return '\b', nil
-	case 'f':
-		return '\f', nil
-	case 'n':
-		return '\n', nil
-	case 'r':
-		return '\r', nil
-	case 't':
-		return '\t', nil
-	case 'u':
-	default:
-		return rune(c), nil
+	if half := jsontext.LoneSurrogate(raw); half >= 0 {
+		p.i = start + half
+		return "", p.fail("a string has only one half of a surrogate pair")
 	}
-	r := hex4(p.b[start+2:])
-	if !utf16.IsSurrogate(r) {
-		return r, nil
-	}
-	second := p.i
-	if p.i+1 < len(p.b) && p.b[p.i] == '\\' && p.b[p.i+1] == 'u' {
-		if err := p.skipEscape(); err != nil {
-			return 0, err
-		}
-		if pair := utf16.DecodeRune(r, hex4(p.b[second+2:])); pair != utf8.RuneError {
-			return pair, nil
-		}
-	}
-	if p.i < len(p.b) {
-		p.i = start
-	}
-	return 0, p.fail("a string has only one half of a surrogate pair")
-}
-
-// hex4 returns the value of four hexadecimal digits.
-func hex4(b []byte) rune {
-	n, _ := strconv.ParseUint(string(b[:4]), 16, 32) // the digits were checked
-	return rune(n)
+	var s string
+	err := json.Unmarshal(raw, &s)
+	return s, err
 }

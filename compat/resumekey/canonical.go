@@ -33,8 +33,8 @@ func Filter(filter []byte) ([]byte, error) {
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
 		return nil, bad("the filter: the text continues after the JSON value")
 	}
-	if half := jsontext.LoneSurrogate(value); half != "" { // a decoder would replace it
-		return nil, bad("the filter: the escape %s is one half of a surrogate pair", half)
+	if i := jsontext.LoneSurrogate(value); i >= 0 { // a decoder would replace it
+		return nil, bad("the filter: the escape %s is one half of a surrogate pair", value[i:i+6])
 	}
 	dec = json.NewDecoder(bytes.NewReader(value))
 	dec.UseNumber()

@@ -388,8 +388,8 @@ func checkJSONText(text []byte) error {
 	if !utf8.Valid(text) {
 		return fmt.Errorf("%w: the JSON is not valid UTF-8", ErrInvalid)
 	}
-	if half := jsontext.LoneSurrogate(text); half != "" {
-		return fmt.Errorf(`%w: %s is one half of a surrogate pair`, ErrInvalid, strings.ToLower(half))
+	if i := jsontext.LoneSurrogate(text); i >= 0 {
+		return fmt.Errorf(`%w: %s is one half of a surrogate pair`, ErrInvalid, bytes.ToLower(text[i:i+6]))
 	}
 	return nil
 }

@@ -132,7 +132,7 @@ func (c *lineCommand) read(text []byte) (err error) {
 		case !given:
 		case !known:
 			return fmt.Errorf("unknown field %q%s", brief([]byte(name)), output.DidYouMean(output.Nearest(brief([]byte(name)), slices.Concat(slices.Collect(maps.Values(lineFields))...))))
-		case string(value) == "null" || jsontext.LoneSurrogate(value) != "" || json.Unmarshal(value, field.to) != nil, name == "data_base64" && value[0] != '"':
+		case string(value) == "null" || jsontext.LoneSurrogate(value) >= 0 || json.Unmarshal(value, field.to) != nil, name == "data_base64" && value[0] != '"':
 			return fmt.Errorf("%q takes %s, not %s", name, field.takes, brief(value))
 		}
 	}

@@ -7,9 +7,9 @@ import (
 	"unicode/utf8"
 )
 
-// LoneSurrogate returns the first escape in text that is one half of a surrogate pair without the other
-// half, as text writes it. If there is none, the result is empty. The text need not be valid JSON.
-func LoneSurrogate(text []byte) string {
+// LoneSurrogate returns the index of the first escape in text that is one half of a surrogate pair without
+// the other half, and -1 if there is none. The escape has 6 bytes. The text need not be valid JSON.
+func LoneSurrogate(text []byte) int {
 	for i := 0; i < len(text); i++ {
 		if text[i] != '\\' { // only strings contain backslashes
 			continue
@@ -19,12 +19,12 @@ func LoneSurrogate(text []byte) string {
 		case !utf16.IsSurrogate(r):
 			i++ // skip the escaped character: it may be another backslash
 		case utf16.DecodeRune(r, escaped(text[i+6:])) == utf8.RuneError:
-			return string(text[i : i+6])
+			return i
 		default:
 			i += 11
 		}
 	}
-	return ""
+	return -1
 }
 
 // escaped returns the code unit of the escape with which text begins, \u and four
