@@ -37,11 +37,15 @@ type Options struct {
 
 // Table is a table in memory. Any number of goroutines may use it.
 type Table struct {
+	writes
 	schema largeitem.Schema
 
 	mu    sync.Mutex
 	items map[largeitem.Key]largeitem.Attributes // what is in it is never changed
 }
+
+// writes has the methods Put, Update and Delete.
+type writes = rewrite.Writes
 
 var _ largeitem.Table = (*Table)(nil)
 
@@ -58,6 +62,7 @@ func New(opts *Options) (*Table, error) {
 		},
 		items: make(map[largeitem.Key]largeitem.Attributes),
 	}
+	t.writes = t.write
 	if err := t.schema.Check(); err != nil {
 		return nil, fmt.Errorf("memtable: %w", err)
 	}
@@ -92,24 +97,6 @@ func (t *Table) get(ctx context.Context, key largeitem.Key) (largeitem.Attribute
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.items[key], nil
-}
-
-// Put implements [largeitem.Table].
-func (t *Table) Put(ctx context.Context, key largeitem.Key, item largeitem.Attributes, cond *largeitem.Condition) (largeitem.Attributes, error) {
-	old, _, err := t.write(ctx, rewrite.Put(key, item, cond))
-	return old, err
-}
-
-// Update implements [largeitem.Table].
-func (t *Table) Update(ctx context.Context, key largeitem.Key, change largeitem.Change, cond *largeitem.Condition) (largeitem.Attributes, error) {
-	_, next, err := t.write(ctx, rewrite.Update(key, change, cond))
-	return next, err
-}
-
-// Delete implements [largeitem.Table].
-func (t *Table) Delete(ctx context.Context, key largeitem.Key, cond *largeitem.Condition) (largeitem.Attributes, error) {
-	old, _, err := t.write(ctx, rewrite.Delete(key, cond))
-	return old, err
 }
 
 // write returns copies of the item before and after.

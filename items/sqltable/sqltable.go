@@ -151,6 +151,7 @@ type Set map[string]SQL
 // Table is a table of a database. Any number of goroutines may use it, and it needs no Close. The
 // caller closes the database.
 type Table struct {
+	writes
 	db      *sql.DB
 	run     querier // the database, or a transaction
 	dialect dialect
@@ -158,6 +159,9 @@ type Table struct {
 	o       Options
 	layout  *atomic.Pointer[layout] // to nil until it was read
 }
+
+// writes has the methods Put, Update and Delete.
+type writes = rewrite.Writes
 
 // querier is a *sql.DB or a *sql.Tx.
 type querier interface {
@@ -175,6 +179,7 @@ var (
 // table.
 func New(db *sql.DB, d sqlstore.Dialect, opts *Options) (*Table, error) {
 	t := &Table{db: db, run: db, layout: new(atomic.Pointer[layout]), o: *cmp.Or(opts, &Options{})}
+	t.writes = t.write
 	t.o.Table = cmp.Or(t.o.Table, DefaultTable)
 	t.o.JSON = cmp.Or(t.o.JSON, defaultJSON)
 	t.o.Partition = cmp.Or(t.o.Partition, largeitem.KeyAttribute{Name: "pk"})
@@ -222,7 +227,7 @@ func New(db *sql.DB, d sqlstore.Dialect, opts *Options) (*Table, error) {
 // first read of the transaction.
 func (t *Table) InTx(tx *sql.Tx) *Table {
 	within := *t
-	within.run = tx
+	within.run, within.writes = tx, within.write
 	return &within
 }
 
@@ -279,24 +284,6 @@ func (t *Table) Get(ctx context.Context, key largeitem.Key, opts *largeitem.GetO
 		r.item = r.item.Select(opts.Attributes)
 	}
 	return r.item, nil
-}
-
-// Put implements [largeitem.Table].
-func (t *Table) Put(ctx context.Context, key largeitem.Key, item largeitem.Attributes, cond *largeitem.Condition) (largeitem.Attributes, error) {
-	old, _, err := t.write(ctx, rewrite.Put(key, item, cond))
-	return old, err
-}
-
-// Update implements [largeitem.Table].
-func (t *Table) Update(ctx context.Context, key largeitem.Key, change largeitem.Change, cond *largeitem.Condition) (largeitem.Attributes, error) {
-	_, next, err := t.write(ctx, rewrite.Update(key, change, cond))
-	return next, err
-}
-
-// Delete implements [largeitem.Table].
-func (t *Table) Delete(ctx context.Context, key largeitem.Key, cond *largeitem.Condition) (largeitem.Attributes, error) {
-	old, _, err := t.write(ctx, rewrite.Delete(key, cond))
-	return old, err
 }
 
 // write returns the item before and after.

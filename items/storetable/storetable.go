@@ -91,6 +91,7 @@ type Options struct {
 
 // Table is a table in a store. Any number of goroutines may use it, and it needs no Close.
 type Table struct {
+	writes
 	st       store.Store
 	o        Options
 	fullName string                           // for people
@@ -98,11 +99,15 @@ type Table struct {
 	page     int                              // how many names a scan holds
 }
 
+// writes has the methods Put, Update and Delete.
+type writes = rewrite.Writes
+
 var _ largeitem.Table = (*Table)(nil)
 
 // New returns a table that [Create] has created. It sends no request.
 func New(st store.Store, opts *Options) (*Table, error) {
 	t := &Table{st: st, page: namesAtOnce, o: *cmp.Or(opts, &Options{})}
+	t.writes = t.write
 	t.o.Table = cmp.Or(t.o.Table, defaultTable)
 	t.o.Partition = cmp.Or(t.o.Partition, largeitem.KeyAttribute{Name: "pk"})
 	switch {
@@ -233,24 +238,6 @@ func (t *Table) read(ctx context.Context, key largeitem.Key) (largeitem.Attribut
 	}
 	_, item, err := t.decode(t.register(key), value)
 	return item, v, err
-}
-
-// Put implements [largeitem.Table].
-func (t *Table) Put(ctx context.Context, key largeitem.Key, item largeitem.Attributes, cond *largeitem.Condition) (largeitem.Attributes, error) {
-	old, _, err := t.write(ctx, rewrite.Put(key, item, cond))
-	return old, err
-}
-
-// Update implements [largeitem.Table].
-func (t *Table) Update(ctx context.Context, key largeitem.Key, change largeitem.Change, cond *largeitem.Condition) (largeitem.Attributes, error) {
-	_, next, err := t.write(ctx, rewrite.Update(key, change, cond))
-	return next, err
-}
-
-// Delete implements [largeitem.Table].
-func (t *Table) Delete(ctx context.Context, key largeitem.Key, cond *largeitem.Condition) (largeitem.Attributes, error) {
-	old, _, err := t.write(ctx, rewrite.Delete(key, cond))
-	return old, err
 }
 
 // write returns the item before and after.

@@ -1,8 +1,10 @@
-// Package rewrite is the common code of items/memtable and items/storetable. Both tables check the
+// Package rewrite is the common code of items/memtable, items/sqltable and items/storetable. They check the
 // condition of a write in this process. Then they replace the whole item.
 package rewrite
 
 import (
+	"context"
+
 	"github.com/holdfast-go/holdfast/items/largeitem"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -17,17 +19,25 @@ type Write struct {
 	Change largeitem.Change     // for an update
 }
 
-// Put, Update and Delete return the [Write] for the method of [largeitem.Table] with the same name.
-func Put(key largeitem.Key, item largeitem.Attributes, cond *largeitem.Condition) Write {
-	return Write{Op: store.OpPut, Key: key, Cond: cond, Item: item}
+// Writes carries out each write of a table. It has the three methods of [largeitem.Table] that write.
+type Writes func(ctx context.Context, w Write) (old, next largeitem.Attributes, err error)
+
+// Put implements [largeitem.Table].
+func (f Writes) Put(ctx context.Context, key largeitem.Key, item largeitem.Attributes, cond *largeitem.Condition) (largeitem.Attributes, error) {
+	old, _, err := f(ctx, Write{Op: store.OpPut, Key: key, Cond: cond, Item: item})
+	return old, err
 }
 
-func Update(key largeitem.Key, change largeitem.Change, cond *largeitem.Condition) Write {
-	return Write{Op: "update", Key: key, Cond: cond, Change: change}
+// Update implements [largeitem.Table].
+func (f Writes) Update(ctx context.Context, key largeitem.Key, change largeitem.Change, cond *largeitem.Condition) (largeitem.Attributes, error) {
+	_, next, err := f(ctx, Write{Op: "update", Key: key, Cond: cond, Change: change})
+	return next, err
 }
 
-func Delete(key largeitem.Key, cond *largeitem.Condition) Write {
-	return Write{Op: store.OpDelete, Key: key, Cond: cond}
+// Delete implements [largeitem.Table].
+func (f Writes) Delete(ctx context.Context, key largeitem.Key, cond *largeitem.Condition) (largeitem.Attributes, error) {
+	old, _, err := f(ctx, Write{Op: store.OpDelete, Key: key, Cond: cond})
+	return old, err
 }
 
 // Check returns an error if the arguments of the write are not valid.
