@@ -63,29 +63,28 @@ func newID() string {
 	return hex.EncodeToString(id[:])
 }
 
-// check refuses what cannot be uploaded before anything is sent.
-func (us *uploads) check() error {
+// check refuses what cannot be uploaded before anything is sent. It returns the references that the
+// item will have, or shorter ones where the size is not known yet.
+func (us *uploads) check() (Attributes, error) {
+	refs := make(Attributes)
 	for attr, b := range us.bodies {
 		if err := checkAttr(attr); err != nil {
-			return err
+			return nil, err
 		}
 		if !us.s.isLarge(attr) {
-			return fmt.Errorf("%w: %q is not among the large attributes of this store, %q (Options.Attributes)", ErrInvalid, attr, us.s.o.Attributes)
+			return nil, fmt.Errorf("%w: %q is not among the large attributes of this store, %q (Options.Attributes)", ErrInvalid, attr, us.s.o.Attributes)
 		}
 		c := us.content(b, newID())
 		name, err := us.object(c)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if _, err := b.metadata(us.s.layout.metadata(c, us.updated)); err != nil {
-			return err
+			return nil, err
 		}
-		put := &object.PutOptions{StorageClass: b.src.StorageClass, Tags: b.src.Tags}
-		if _, err := object.CheckPut(name, put, object.StorageClass, object.Tags); err != nil {
-			return fmt.Errorf("the large attribute %q: %w", attr, err)
-		}
+		refs[attr] = us.s.layout.reference(us.s.base, Reference{Object: name, Size: c.Size, SHA256: c.SHA256})
 	}
-	return nil
+	return refs, nil
 }
 
 // content is what an object is named by. Hashes that are not known yet are zero.
@@ -107,21 +106,6 @@ func (us *uploads) object(c Content) (string, error) {
 		return "", fmt.Errorf("%w: the object of the large attribute %q of item %v: %w", ErrKey, c.Attr, us.key, err)
 	}
 	return us.s.prefix + name, nil
-}
-
-// shortest returns the references that the item will have, or shorter ones where the size
-// is not known yet.
-func (us *uploads) shortest() (Attributes, error) {
-	refs := make(Attributes)
-	for attr, b := range us.bodies {
-		c := us.content(b, newID())
-		name, err := us.object(c)
-		if err != nil {
-			return nil, err
-		}
-		refs[attr] = us.s.layout.reference(us.s.base, Reference{Object: name, Size: c.Size, SHA256: c.SHA256})
-	}
-	return refs, nil
 }
 
 // run uploads the contents of these attributes, some at a time.

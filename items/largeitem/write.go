@@ -179,10 +179,7 @@ func (w *write) prepare(large Large) error {
 	if w.op == opCreate && (w.o.If.Exists || len(w.o.If.Equal) > 0) || w.op == opUpdate && w.o.If.Absent {
 		return fmt.Errorf("%w: WriteOptions.If contradicts the write; a create requires that the item does not exist, and an update requires that the item exists", ErrInvalid)
 	}
-	if err := w.ups.check(); err != nil {
-		return err
-	}
-	item, err := w.ups.shortest()
+	item, err := w.ups.check()
 	if err != nil {
 		return err
 	}
@@ -221,8 +218,8 @@ func (w *write) checkNames() error {
 		if w.s.o.Attributes != nil && w.s.isLarge(attr) {
 			return fmt.Errorf("%w: %q is a large attribute of this store (Options.Attributes); give the content in Large, or remove the attribute", ErrInvalid, attr)
 		}
-		if r, is, foreign := w.s.refer(w.schema, w.key, attr, value); is {
-			return fmt.Errorf("%w: the attribute %q has the value %q, which looks like a reference; give the content in Large, or name the large attributes in Options.Attributes", ErrInvalid, attr, uriOf(r, foreign))
+		if _, is, _ := w.s.refer(w.schema, w.key, attr, value); is {
+			return fmt.Errorf("%w: the attribute %q has the value %q, which looks like a reference; give the content in Large, or name the large attributes in Options.Attributes", ErrInvalid, attr, value)
 		}
 	}
 	w.named = append(w.named, w.change.names()...)
@@ -236,13 +233,6 @@ func (w *write) exprNames() ([]string, error) {
 		return nil, nil
 	}
 	return reader.ExprAttributes(w.change.Expr)
-}
-
-func uriOf(r Reference, foreign *ReferenceError) string {
-	if foreign != nil {
-		return foreign.URI
-	}
-	return r.URI
 }
 
 // run makes the write.
