@@ -105,7 +105,7 @@ func (t *Table) get(ctx context.Context, key largeitem.Key, opts *largeitem.GetO
 	case len(out.Item) == 0:
 		return nil, store.ErrNotFound
 	}
-	got, item, err := t.decode(s, out.Item)
+	got, item, err := fromItem(s, out.Item)
 	if err == nil && got != key {
 		err = fmt.Errorf("%w: the server returned another item, %.200v", store.ErrCorrupt, got)
 	}
@@ -133,15 +133,6 @@ func projection(s largeitem.Schema, attributes []string) (*string, map[string]st
 		}
 	}
 	return joined(all, ", "), e.names, nil
-}
-
-// decode returns the key of an item and its other attributes.
-func (t *Table) decode(s largeitem.Schema, item map[string]types.AttributeValue) (largeitem.Key, largeitem.Attributes, error) {
-	key, rest, err := fromItem(s, item)
-	if err != nil {
-		return key, nil, fmt.Errorf("%w: %w", store.ErrCorrupt, err)
-	}
-	return key, rest, nil
 }
 
 // Put implements [largeitem.Table], by one PutItem.
@@ -214,7 +205,7 @@ func (t *Table) written(op store.Kind, key largeitem.Key, answered map[string]ty
 	case len(answered) == 0:
 		return nil, nil
 	}
-	_, item, err := t.decode(s, answered)
+	_, item, err := fromItem(s, answered)
 	if err != nil {
 		// It was applied. Who reads the item finds that out, and meets the same error.
 		return nil, t.failed(op, key, store.MarkUnknown(err))
@@ -230,7 +221,7 @@ func (t *Table) refused(s largeitem.Schema, key largeitem.Key, item map[string]t
 		return e
 	}
 	t.shownItem.Store(true)
-	if _, current, err := t.decode(s, item); err == nil {
+	if _, current, err := fromItem(s, item); err == nil {
 		e.HasCurrent, e.Current = true, current
 	}
 	return e

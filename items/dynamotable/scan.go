@@ -56,7 +56,7 @@ func (t *Table) scan(ctx context.Context, opts *largeitem.ScanOptions, yield fun
 			return err
 		}
 		for _, item := range out.Items {
-			key, rest, err := t.decode(s, item)
+			key, rest, err := fromItem(s, item)
 			if err != nil {
 				return err
 			}
@@ -71,7 +71,7 @@ func (t *Table) scan(ctx context.Context, opts *largeitem.ScanOptions, yield fun
 		if len(out.LastEvaluatedKey) == 0 {
 			return nil
 		}
-		last, _, err := t.decode(s, out.LastEvaluatedKey)
+		last, _, err := fromItem(s, out.LastEvaluatedKey)
 		if err == nil {
 			err = pages.Next(last.String(), len(out.Items))
 		}
@@ -197,7 +197,7 @@ func (b *batch) once(ctx context.Context, keys map[largeitem.Key]bool, found fun
 	later = make(map[largeitem.Key]bool)
 	for _, rest := range out.UnprocessedKeys {
 		for _, item := range rest.Keys {
-			key, _, err := b.t.decode(b.s, item)
+			key, _, err := fromItem(b.s, item)
 			if err != nil {
 				return nil, err
 			}
@@ -212,7 +212,7 @@ func (b *batch) once(ctx context.Context, keys map[largeitem.Key]bool, found fun
 	}
 	for _, items := range out.Responses {
 		for _, item := range items {
-			key, rest, err := b.t.decode(b.s, item)
+			key, rest, err := fromItem(b.s, item)
 			switch {
 			case err != nil:
 				return nil, err

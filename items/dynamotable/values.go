@@ -8,6 +8,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/holdfast-go/holdfast/items/largeitem"
+	"github.com/holdfast-go/holdfast/store"
 )
 
 // ErrType: an attribute has a type that this version does not know.
@@ -172,17 +173,19 @@ func toKey(s largeitem.Schema, key largeitem.Key) map[string]types.AttributeValu
 
 // fromItem returns the key of an item and its other attributes.
 func fromItem(s largeitem.Schema, item map[string]types.AttributeValue) (key largeitem.Key, rest largeitem.Attributes, err error) {
-	if rest, err = FromItem(item); err != nil {
-		return key, nil, err
+	rest, err = FromItem(item)
+	if err == nil && s.Sort.Name == "" {
+		key, err = largeitem.NewKey(rest[s.Partition.Name])
+	} else if err == nil {
+		key, err = largeitem.NewKey(rest[s.Partition.Name], rest[s.Sort.Name])
 	}
-	values := []any{rest[s.Partition.Name]}
-	if s.Sort.Name != "" {
-		values = append(values, rest[s.Sort.Name])
-	}
-	if key, err = largeitem.NewKey(values[0], values[1:]...); err == nil {
+	if err == nil {
 		err = s.CheckKey(key)
+	}
+	if err != nil {
+		return key, nil, fmt.Errorf("%w: %w", store.ErrCorrupt, err)
 	}
 	delete(rest, s.Partition.Name)
 	delete(rest, s.Sort.Name)
-	return key, rest, err
+	return key, rest, nil
 }
