@@ -65,7 +65,7 @@ func writeValue(b *strings.Builder, dec *json.Decoder) error {
 	case json.Number:
 		return writeNumber(b, v)
 	case string:
-		writeString(b, v)
+		b.Write(jsontext.AppendString(nil, v))
 	case bool:
 		b.WriteString(strconv.FormatBool(v))
 	case nil:
@@ -101,7 +101,7 @@ func writeObject(b *strings.Builder, dec *json.Decoder) error {
 		}
 		var m strings.Builder
 		name := token.(string)
-		writeString(&m, name)
+		m.Write(jsontext.AppendString(nil, name))
 		m.WriteByte(':')
 		if err := writeValue(&m, dec); err != nil {
 			return err
@@ -151,22 +151,4 @@ func formatNumber(f float64) string {
 	}
 	digits, exponent, _ := strings.Cut(strconv.FormatFloat(f, 'e', -1, 64), "e")
 	return digits + "e" + exponent[:1] + strings.TrimLeft(exponent[1:], "0")
-}
-
-// writeString writes a string with the escapes that it needs and no others.
-func writeString(b *strings.Builder, s string) {
-	const short = "\b\t\n\f\r\"\\"
-	b.WriteByte('"')
-	for _, r := range s {
-		switch i := strings.IndexRune(short, r); {
-		case i >= 0:
-			b.WriteByte('\\')
-			b.WriteByte(`btnfr"\`[i])
-		case r < ' ':
-			fmt.Fprintf(b, `\u%04x`, r)
-		default:
-			b.WriteRune(r)
-		}
-	}
-	b.WriteByte('"')
 }

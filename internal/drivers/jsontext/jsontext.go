@@ -1,14 +1,34 @@
-// Package jsontext finds in a JSON text what package encoding/json would silently replace.
+// Package jsontext reads and writes strings of JSON texts where package encoding/json differs from other
+// programs.
 package jsontext
 
 import (
+	"fmt"
 	"strconv"
+	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
 )
 
+// AppendString appends s in quotes. Like RFC 8785 and serde_json, it escapes only what JSON requires, and has
+// short escapes where there are any.
+func AppendString(text []byte, s string) []byte {
+	text = append(text, '"')
+	for _, c := range []byte(s) {
+		if c >= ' ' && c != '"' && c != '\\' {
+			text = append(text, c)
+		} else if i := strings.IndexByte("\b\t\n\f\r\"\\", c); i >= 0 {
+			text = append(text, '\\', `btnfr"\`[i])
+		} else {
+			text = fmt.Appendf(text, `\u%04x`, c)
+		}
+	}
+	return append(text, '"')
+}
+
 // LoneSurrogate returns the index of the first escape in text that is one half of a surrogate pair without
-// the other half, and -1 if there is none. The escape has 6 bytes. The text need not be valid JSON.
+// the other half, which encoding/json would replace, and -1 if there is none. The escape has 6 bytes. The
+// text need not be valid JSON.
 func LoneSurrogate(text []byte) int {
 	for i := 0; i < len(text); i++ {
 		if text[i] != '\\' { // only strings contain backslashes

@@ -6,6 +6,13 @@ import (
 	"github.com/holdfast-go/holdfast/internal/drivers/jsontext"
 )
 
+func TestAppendString(t *testing.T) {
+	const text, want = "a\x00\x1f\b\t\n\f\r\"\\/é\u2028\x7f<", "x\"a\\u0000\\u001f\\b\\t\\n\\f\\r\\\"\\\\/é\u2028\x7f<\""
+	if got := string(jsontext.AppendString([]byte("x"), text)); got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
 func TestLoneSurrogate(t *testing.T) {
 	for text, want := range map[string]string{
 		``:                        "",
