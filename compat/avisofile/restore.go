@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
-	"github.com/holdfast-go/holdfast/internal/safefile"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -85,18 +84,12 @@ func Restore(ctx context.Context, path string, opts *RestoreOptions) (RestoreRes
 
 func restore(ctx context.Context, path string, opts *RestoreOptions) (RestoreResult, error) {
 	opts = cmp.Or(opts, &RestoreOptions{})
-	if err := safefile.CheckNames(opts.Unsafe); err != nil {
-		return RestoreResult{}, fmt.Errorf("%w: %w", store.ErrInvalid, err)
-	}
-	if path == "" {
-		return RestoreResult{}, fmt.Errorf("%w: the path of the state file is empty", store.ErrInvalid)
-	}
-	path, err := absolute(path)
+	l, err := newLocker(path, opts.AllowNetwork, opts.Unsafe, opts.Logger)
 	if err != nil {
 		return RestoreResult{}, store.MarkNotApplied(err)
 	}
 	if opts.DryRun {
-		p, err := resolve(path)
+		p, err := resolve(l.path)
 		if err != nil {
 			return RestoreResult{}, store.MarkNotApplied(err)
 		}
@@ -104,7 +97,6 @@ func restore(ctx context.Context, path string, opts *RestoreOptions) (RestoreRes
 		plan.close()
 		return plan.result, store.MarkNotApplied(err)
 	}
-	l := locker{path: path, network: opts.AllowNetwork, unsafe: opts.Unsafe, warn: newWarner(opts.Logger)}
 	h, err := l.acquire(ctx.Done(), func() bool { return ctx.Err() == nil })
 	if err != nil {
 		return RestoreResult{}, store.MarkNotApplied(err)

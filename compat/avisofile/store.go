@@ -56,14 +56,6 @@ type Options struct {
 	onCommit func(commitStats)
 }
 
-func (o *Options) checked() (Options, error) {
-	c := *cmp.Or(o, &Options{})
-	if err := safefile.CheckNames(c.Unsafe); err != nil {
-		return c, fmt.Errorf("%w: %w", store.ErrInvalid, err)
-	}
-	return c, nil
-}
-
 // Store stores checkpoints in a state file. [checkpoint.Store] describes the methods, and the
 // package comment describes the promises. Any number of goroutines may call all methods. Close the
 // store after use, because it has two open files.
@@ -73,7 +65,6 @@ func (o *Options) checked() (Options, error) {
 // it waits until it gets the lock, and then releases the lock immediately. In one process, at most
 // 64 goroutines wait in the kernel, each with its own thread. Further waiters poll the lock.
 type Store struct {
-	path string // absolute
 	opts Options
 
 	loading chan struct{} // one slot: one call reads the files at a time
@@ -106,25 +97,20 @@ var _ checkpoint.Store = (*Store)(nil)
 // first write creates the file. The directory must exist. If the file cannot be read, the error is
 // a [*LoadError], and Open does not change the file.
 func Open(path string, opts *Options) (*Store, error) {
-	o, err := opts.checked()
+	o := *cmp.Or(opts, &Options{})
+	l, err := newLocker(path, o.AllowNetwork, o.Unsafe, o.Logger)
 	if err != nil {
 		return nil, err
 	}
-	if path == "" {
-		return nil, fmt.Errorf("%w: the path of the state file is empty", store.ErrInvalid)
-	}
 	s := &Store{
 		opts:    o,
+		lock:    l,
 		loading: make(chan struct{}, 1),
 		changed: make(chan struct{}),
 		shown:   make(map[digest]checkpoint.Checkpoint),
 	}
 	s.queue.Mu = &s.mu
-	if s.path, err = absolute(path); err != nil {
-		return nil, err
-	}
-	s.lock = locker{path: s.path, network: o.AllowNetwork, unsafe: o.Unsafe, warn: newWarner(o.Logger)}
-	p, err := resolve(s.path)
+	p, err := resolve(l.path)
 	if err != nil {
 		return nil, denied(err)
 	}
@@ -135,6 +121,18 @@ func Open(path string, opts *Options) (*Store, error) {
 		return nil, denied(err)
 	}
 	return s, nil
+}
+
+// newLocker checks the path and the options of a state file.
+func newLocker(path string, network bool, unsafe []string, log *slog.Logger) (locker, error) {
+	if err := safefile.CheckNames(unsafe); err != nil {
+		return locker{}, fmt.Errorf("%w: %w", store.ErrInvalid, err)
+	}
+	if path == "" {
+		return locker{}, fmt.Errorf("%w: the path of the state file is empty", store.ErrInvalid)
+	}
+	path, err := absolute(path)
+	return locker{path: path, network: network, unsafe: unsafe, warn: newWarner(log)}, err
 }
 
 // absolute is filepath.Abs without its cleaning: only the system knows what ".." means

@@ -152,7 +152,7 @@ func (s *Store) memory() *view {
 // another call that reads them.
 func (s *Store) fresh(done <-chan struct{}) (*view, filePath, error) {
 	for {
-		p, err := resolve(s.path)
+		p, err := resolve(s.lock.path)
 		if err != nil {
 			return nil, p, err
 		}

@@ -121,7 +121,7 @@ func giveBack(f *os.File) {
 
 // locker takes the lock of a state file for one goroutine at a time.
 type locker struct {
-	path    string
+	path    string // absolute
 	network bool
 	unsafe  []string
 	warn    *warner
