@@ -165,7 +165,7 @@ func (c *Client) removed(ctx context.Context, key string, on state, by way, orAb
 	case lost == nil && now.absent && !TraitsOf(c.bucket).Local:
 		// A proxy may have repeated the request, and its first copy removed the object.
 		return false, store.MarkUnknown(errors.New("the store refused the last attempt of the delete, but the object no longer exists: an earlier attempt or another program has removed it"))
-	case lost == nil, by.own && c.unique() && on.info.WriteInfo.ID != "" && slices.Contains(now.info.WriteInfo.Previous, on.info.WriteInfo.ID):
+	case lost == nil, by.own && c.fencing && on.info.WriteInfo.ID != "" && slices.Contains(now.info.WriteInfo.Previous, on.info.WriteInfo.ID):
 		return false, &ConflictError{Key: key, HasCurrent: true, Version: now.version()}
 	case now.absent:
 		return false, unknown(errors.New("the object no longer exists: this delete or another program has removed it"))

@@ -128,25 +128,21 @@ func (l *Log) readOnce(ctx context.Context, from uint64) (entries []LogEntry, en
 // two requests. For n new entries, it sends about 2*log2(n) requests. If this Log knows no entry,
 // Latest first reads the floor, which costs one more request. Latest sends no LIST.
 func (l *Log) Latest(ctx context.Context) (LogEntry, error) {
-	for {
-		e, again, err := l.latest(ctx)
-		if err != nil {
-			return LogEntry{}, l.fail("latest", err)
-		}
-		if !again {
-			return e, nil
-		}
+	e, err := l.latest(ctx)
+	if err != nil {
+		return LogEntry{}, l.fail("latest", err)
 	}
+	return e, nil
 }
 
-func (l *Log) latest(ctx context.Context) (last LogEntry, again bool, err error) {
+func (l *Log) latest(ctx context.Context) (last LogEntry, err error) {
 	l.mu.Lock()
 	last = l.last
 	l.mu.Unlock()
 	if last.Number == 0 {
 		f, err := l.readFloor(ctx)
 		if err != nil || f.Floor == 0 {
-			return LogEntry{}, false, err
+			return LogEntry{}, err
 		}
 		last.Number = f.Floor - 1 // whether it is there does not matter
 	}
@@ -161,7 +157,7 @@ func (l *Log) latest(ctx context.Context) (last LogEntry, again bool, err error)
 		e, err := l.stat(ctx, next)
 		switch {
 		case err != nil:
-			return LogEntry{}, false, err
+			return LogEntry{}, err
 		case e.ID == "":
 			beyond = next
 		default:
@@ -172,17 +168,17 @@ func (l *Log) latest(ctx context.Context) (last LogEntry, again bool, err error)
 	f, err := l.readFloor(ctx)
 	switch {
 	case err != nil:
-		return LogEntry{}, false, err
+		return LogEntry{}, err
 	case last.ID == "" && f.Floor == 1:
-		return LogEntry{}, false, nil
+		return LogEntry{}, nil
 	case last.ID == "" && f.Floor == last.Number+1:
-		return LogEntry{}, false, f.missing()
+		return LogEntry{}, f.missing()
 	case last.Number < f.Floor:
 		l.forget(f.Floor)
-		return LogEntry{}, true, nil
+		return l.latest(ctx) // the log was trimmed meanwhile
 	}
 	l.remember(last)
-	return last, false, nil
+	return last, nil
 }
 
 // forget forgets entries below the floor.

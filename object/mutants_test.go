@@ -22,7 +22,7 @@ func TestMutants(t *testing.T) {
 			"	return ids[:min(len(ids), maxPrevious)]\n", "	return ids\n",
 			"TestConditionalPutIsOneRequest"},
 		{"an equal version is the same state", "write.go",
-			"	return c.unique() || a.info.WriteInfo.ID", "	return true || a.info.WriteInfo.ID",
+			"	return c.fencing || a.info.WriteInfo.ID", "	return true || a.info.WriteInfo.ID",
 			"TestEqualBodiesAreNotTheSameState"},
 		{"a create is sent again", "write.go",
 			"		return store.ResolutionUnknown // the write may have created it, and another deleted it\n", "		return store.ResolutionPending\n",

@@ -66,7 +66,7 @@ func (c *Client) resolution(now, on state, id string) store.Resolution {
 		return store.ResolutionUnknown
 	case c.same(now, on):
 		return store.ResolutionPending
-	case c.unique() && on.info.WriteInfo.ID != "" && slices.Contains(s.Previous, on.info.WriteInfo.ID):
+	case c.fencing && on.info.WriteInfo.ID != "" && slices.Contains(s.Previous, on.info.WriteInfo.ID):
 		return store.ResolutionNotApplied // another write has replaced the state
 	}
 	return store.ResolutionUnknown
@@ -78,10 +78,8 @@ func (c *Client) same(a, b state) bool {
 	if a.absent || b.absent || a.version() != b.version() {
 		return false
 	}
-	return c.unique() || a.info.WriteInfo.ID != "" && a.info.WriteInfo.ID == b.info.WriteInfo.ID
+	return c.fencing || a.info.WriteInfo.ID != "" && a.info.WriteInfo.ID == b.info.WriteInfo.ID
 }
-
-func (c *Client) unique() bool { return c.fencing }
 
 // write is one write in progress that leaves an object: a put, a copy, a tombstone.
 type write struct {
