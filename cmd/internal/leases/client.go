@@ -96,6 +96,21 @@ func (c Clients) Flush() {
 	}
 }
 
+// WithClient checks the names of locks, opens a client on the store of the command, calls do, and closes the client.
+func (a *Opener) WithClient(ctx context.Context, f *Flags, names []string, do func(*lease.Client, stores.Opened) error) error {
+	for _, name := range names {
+		if err := CheckLockName(name); err != nil {
+			return err
+		}
+	}
+	client, st, err := a.Client(ctx, a.StoreURL, f)
+	if err != nil {
+		return err
+	}
+	defer st.Close()
+	return do(client, st)
+}
+
 // Client opens a store and a client of leases on it. Closing the store closes the client, too: it
 // releases what the client holds.
 func (a *Opener) Client(ctx context.Context, url string, f *Flags) (*lease.Client, stores.Opened, error) {
@@ -171,15 +186,12 @@ func (a *Opener) CompleteLocks() cobra.CompletionFunc { return a.CompleteStored(
 
 // lockNames calls yield with the names of all locks, until it returns false.
 func (a *Opener) lockNames(ctx context.Context, yield func(string) bool) error {
-	client, st, err := a.Client(ctx, a.StoreURL, &Flags{})
-	if err != nil {
-		return err
-	}
-	defer st.Close()
-	for name, err := range client.List(ctx, "") {
-		if err != nil || !yield(name) {
-			return err
+	return a.WithClient(ctx, &Flags{}, nil, func(client *lease.Client, _ stores.Opened) error {
+		for name, err := range client.List(ctx, "") {
+			if err != nil || !yield(name) {
+				return err
+			}
 		}
-	}
-	return nil
+		return nil
+	})
 }

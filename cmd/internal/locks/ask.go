@@ -73,7 +73,11 @@ no such lock, the status is 66. "holdfast break" ends the work of a holder that 
 			if len(reason) > lease.MaxReason {
 				return exit.Usagef("%s has %d bytes; at most %d are allowed", cmdline.AsGiven(cmd.Flags().Lookup("reason")), len(reason), lease.MaxReason)
 			}
-			return a.askFor(cmd.Context(), args[0], &f, reason, wait)
+			return a.WithClient(cmd.Context(), &f, args, func(client *lease.Client, st stores.Opened) error {
+				ctx, cancel := cmdline.UntilInterrupted(cmd.Context())
+				defer cancel()
+				return cmdline.StoppedBy(ctx, a.ask(ctx, client, st, args[0], reason, wait))
+			})
 		},
 	}
 	flags := cmd.Flags()
@@ -84,20 +88,6 @@ no such lock, the status is 66. "holdfast break" ends the work of a holder that 
 	_ = flags.SetAnnotation("wait", cmdline.NoVariable, nil) // here it changes what the command does
 	flags.Lookup("wait").DefValue = ""
 	return cmd
-}
-
-func (a *access) askFor(ctx context.Context, name string, f *leases.Flags, reason string, wait time.Duration) error {
-	if err := leases.CheckLockName(name); err != nil {
-		return err
-	}
-	client, st, err := a.Client(ctx, a.StoreURL, f)
-	if err != nil {
-		return err
-	}
-	defer st.Close()
-	ctx, cancel := cmdline.UntilInterrupted(ctx)
-	defer cancel()
-	return cmdline.StoppedBy(ctx, a.ask(ctx, client, st, name, reason, wait))
 }
 
 // ask asks, waits for as long as the user says or until a signal ends ctx, and reports the result.

@@ -53,12 +53,16 @@ damaged record of a lock, and keeps a copy of that record.`,
 				if token != 0 || !opts.Immediate || opts.Reason != "" {
 					return exit.Usagef("use --unreadable with --now, and without --token and --reason, because break cannot read the damaged record")
 				}
-				return a.breakUnreadable(cmd.Context(), args[0], yes)
+				return a.WithClient(cmd.Context(), &leases.Flags{}, nil, func(client *lease.Client, st stores.Opened) error {
+					return a.breakUnreadable(cmd.Context(), client, st, args[0], yes)
+				})
 			}
 			if token == 0 {
 				return exit.Usagef("--token N is missing: show prints the token of the lock")
 			}
-			return a.breakLock(cmd.Context(), args[0], token, &opts, yes)
+			return a.WithClient(cmd.Context(), &leases.Flags{}, nil, func(client *lease.Client, st stores.Opened) error {
+				return a.breakLock(cmd.Context(), client, st, args[0], token, &opts, yes)
+			})
 		},
 	}
 	cmd.Flags().Uint64Var(&token, "token", 0, "present token of the lock, as show prints it; break does not use HOLDFAST_TOKEN")
@@ -69,12 +73,7 @@ damaged record of a lock, and keeps a copy of that record.`,
 	return cmd
 }
 
-func (a *access) breakLock(ctx context.Context, name string, token uint64, opts *lease.BreakOptions, yes bool) error {
-	client, st, err := a.Client(ctx, a.StoreURL, &leases.Flags{})
-	if err != nil {
-		return err
-	}
-	defer st.Close()
+func (a *access) breakLock(ctx context.Context, client *lease.Client, st stores.Opened, name string, token uint64, opts *lease.BreakOptions, yes bool) error {
 	if !yes {
 		if err := a.confirmBreak(ctx, client, name, opts.Immediate); err != nil {
 			return err
@@ -147,12 +146,7 @@ func (a *access) confirmed(name, question string) error {
 }
 
 // breakUnreadable makes a lock usable again when its record cannot be read.
-func (a *access) breakUnreadable(ctx context.Context, name string, yes bool) error {
-	client, st, err := a.Client(ctx, a.StoreURL, &leases.Flags{})
-	if err != nil {
-		return err
-	}
-	defer st.Close()
+func (a *access) breakUnreadable(ctx context.Context, client *lease.Client, st stores.Opened, name string, yes bool) error {
 	if !yes && a.Interactive() {
 		question := fmt.Sprintf("After this command, other clients can take lock %q on %s at once. If a holder lives, two holders work at the same time. Are all holders certainly dead?", name, st.URL)
 		if err := a.confirmed(name, question); err != nil {

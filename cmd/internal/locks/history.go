@@ -16,6 +16,7 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/internal/cmdline"
 	"github.com/holdfast-go/holdfast/cmd/internal/leases"
 	"github.com/holdfast-go/holdfast/cmd/internal/printable"
+	"github.com/holdfast-go/holdfast/cmd/internal/stores"
 	"github.com/holdfast-go/holdfast/internal/workerpool"
 	"github.com/holdfast-go/holdfast/lease"
 	"github.com/holdfast-go/holdfast/store"
@@ -64,24 +65,16 @@ clocks of the holders.`,
 			if err != nil {
 				return err
 			}
-			return a.listHistory(cmd.Context(), args, from)
+			return a.WithClient(cmd.Context(), &leases.Flags{}, args, func(client *lease.Client, st stores.Opened) error {
+				return a.listHistory(cmd.Context(), client, st.URL, args, from)
+			})
 		},
 	}
 	cmdline.AddSince(cmd, &since)
 	return cmd
 }
 
-func (a *access) listHistory(ctx context.Context, names []string, from time.Time) error {
-	for _, name := range names {
-		if err := leases.CheckLockName(name); err != nil {
-			return err
-		}
-	}
-	client, st, err := a.Client(ctx, a.StoreURL, &leases.Flags{})
-	if err != nil {
-		return err
-	}
-	defer st.Close()
+func (a *access) listHistory(ctx context.Context, client *lease.Client, url string, names []string, from time.Time) error {
 	all := len(names) == 0
 	if all {
 		for name, err := range client.List(ctx, "") {
@@ -110,14 +103,14 @@ func (a *access) listHistory(ctx context.Context, names []string, from time.Time
 				place = e.Time
 			}
 			if from.IsZero() || !e.Time.Before(from) {
-				view := viewOfEntry(names[i], e, st.URL)
+				view := viewOfEntry(names[i], e, url)
 				view.place = place
 				views = append(views, view)
 			}
 		}
 		return err
 	})
-	err = errors.Join(errs...)
+	err := errors.Join(errs...)
 	// The entries of one lock stay in their order: its clients have different clocks.
 	slices.SortStableFunc(views, func(a, b historyView) int {
 		return cmp.Or(a.place.Compare(b.place), cmp.Compare(a.Name, b.Name))
@@ -130,10 +123,10 @@ func (a *access) listHistory(ctx context.Context, names []string, from time.Time
 	}
 	if len(views) == 0 && err == nil {
 		if found {
-			a.Notef("no entries since %s on %s", from.Local().Format(time.DateTime), st.URL)
+			a.Notef("no entries since %s on %s", from.Local().Format(time.DateTime), url)
 			return nil
 		}
-		a.Notef("no history on %s: programs keep one with --history, or if HOLDFAST_HISTORY is 1", st.URL)
+		a.Notef("no history on %s: programs keep one with --history, or if HOLDFAST_HISTORY is 1", url)
 		return nil
 	}
 	return errors.Join(a.printHistory(views, all), err)

@@ -13,6 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/internal/leases"
 	"github.com/holdfast-go/holdfast/cmd/internal/output"
 	"github.com/holdfast-go/holdfast/cmd/internal/printable"
+	"github.com/holdfast-go/holdfast/cmd/internal/stores"
 	"github.com/holdfast-go/holdfast/lease"
 )
 
@@ -59,32 +60,26 @@ token, the value and the holder. If there is no leader, or its lease has expired
 		ValidArgsFunction: cmdline.CompleteFirst(a.CompleteLocks()),
 		Args:              cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.leader(cmd.Context(), args[0], watch)
+			return a.WithClient(cmd.Context(), &leases.Flags{}, args, func(client *lease.Client, st stores.Opened) error {
+				return a.leader(cmd.Context(), client, st.URL, args[0], watch)
+			})
 		},
 	}
 	cmd.Flags().BoolVar(&watch, "watch", false, "print every change until you stop the command")
 	return cmd
 }
 
-func (a *access) leader(ctx context.Context, name string, watch bool) error {
-	if err := leases.CheckLockName(name); err != nil {
-		return err
-	}
-	client, st, err := a.Client(ctx, a.StoreURL, &leases.Flags{})
-	if err != nil {
-		return err
-	}
-	defer st.Close()
+func (a *access) leader(ctx context.Context, client *lease.Client, url, name string, watch bool) error {
 	if watch {
 		ctx, cancel := cmdline.UntilSignal(ctx)
 		defer cancel()
-		return a.watchLeader(ctx, client, name, st.URL)
+		return a.watchLeader(ctx, client, name, url)
 	}
 	leader, err := client.Leader(ctx, name)
 	if errors.Is(err, lease.ErrNoLeader) {
 		err = exit.With(exit.NotFound, err)
 		if a.JSON && leader.State == lease.LeaderExpired {
-			return errors.Join(err, a.PrintJSON(viewOfLeader(name, leader, nil, st.URL)))
+			return errors.Join(err, a.PrintJSON(viewOfLeader(name, leader, nil, url)))
 		}
 		return err
 	}
@@ -92,12 +87,12 @@ func (a *access) leader(ctx context.Context, name string, watch bool) error {
 		return err
 	}
 	if a.JSON {
-		return a.PrintJSON(viewOfLeader(name, leader, nil, st.URL))
+		return a.PrintJSON(viewOfLeader(name, leader, nil, url))
 	}
 	if _, err := fmt.Fprintln(a.Stdout, printable.Text(string(leader.Value))); err != nil {
 		return err
 	}
-	a.Notef("%s leads %q on %s (token %d)", leader.Holder, name, st.URL, leader.Token)
+	a.Notef("%s leads %q on %s (token %d)", leader.Holder, name, url, leader.Token)
 	return nil
 }
 

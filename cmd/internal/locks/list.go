@@ -78,7 +78,9 @@ states, such as "held (dead)" and "expired?". "holdfast object ls" lists objects
 			default:
 				return exit.Usagef("--state must be held, shared, free, broken or unreadable, not %q", state)
 			}
-			return a.ls(cmd.Context(), f, prefix, state, all || state != "")
+			return a.WithClient(cmd.Context(), f, nil, func(client *lease.Client, st stores.Opened) error {
+				return a.ls(cmd.Context(), client, st, prefix, state, all || state != "")
+			})
 		},
 	}
 	f.AddClockDrift(cmd.Flags())
@@ -88,12 +90,7 @@ states, such as "held (dead)" and "expired?". "holdfast object ls" lists objects
 	return cmd
 }
 
-func (a *access) ls(ctx context.Context, f *leases.Flags, prefix, state string, all bool) error {
-	client, st, err := a.Client(ctx, a.StoreURL, f)
-	if err != nil {
-		return err
-	}
-	defer st.Close()
+func (a *access) ls(ctx context.Context, client *lease.Client, st stores.Opened, prefix, state string, all bool) error {
 	views, err := list(ctx, client, st.Store, prefix, state, st.URL)
 	if err != nil && !errors.Is(err, store.ErrCorrupt) {
 		return err
@@ -210,19 +207,14 @@ If no holder has ever taken the lock, or if "sweep" has removed its record, the 
 		ValidArgsFunction: cmdline.CompleteFirst(a.CompleteLocks()),
 		Args:              cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.show(cmd.Context(), f, args[0])
+			return a.WithClient(cmd.Context(), f, nil, func(client *lease.Client, st stores.Opened) error { return a.show(cmd.Context(), client, st, args[0]) })
 		},
 	}
 	f.AddClockDrift(cmd.Flags())
 	return cmd
 }
 
-func (a *access) show(ctx context.Context, f *leases.Flags, name string) error {
-	client, st, err := a.Client(ctx, a.StoreURL, f)
-	if err != nil {
-		return err
-	}
-	defer st.Close()
+func (a *access) show(ctx context.Context, client *lease.Client, st stores.Opened, name string) error {
 	v, err := inspect(ctx, client, st.Store, name, st.URL)
 	if err != nil {
 		return err

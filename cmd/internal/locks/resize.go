@@ -1,13 +1,12 @@
 package locks
 
 import (
-	"context"
-
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-go/holdfast/cmd/internal/cmdline"
 	"github.com/holdfast-go/holdfast/cmd/internal/exit"
 	"github.com/holdfast-go/holdfast/cmd/internal/leases"
+	"github.com/holdfast-go/holdfast/cmd/internal/stores"
 	"github.com/holdfast-go/holdfast/lease"
 )
 
@@ -31,26 +30,16 @@ If there is no such lock, the status is 66. If the lock is not a semaphore, the 
 			if slots == 0 {
 				return exit.Usagef("--slots N is missing: %s", cmd.UseLine())
 			}
-			return a.resize(cmd.Context(), args[0], slots)
+			return a.WithClient(cmd.Context(), &leases.Flags{}, args, func(client *lease.Client, st stores.Opened) error {
+				rec, err := client.Resize(cmd.Context(), args[0], slots)
+				if err != nil {
+					return err
+				}
+				view := leases.ViewOf(client, lease.Info{Record: rec}, st.URL)
+				return a.PrintOrNote(view, "lock %q on %s has %d slots, of which %s held", args[0], st.URL, rec.Slots, leases.AreOf(len(rec.Holders)))
+			})
 		},
 	}
 	cmd.Flags().Var(cmdline.Whole(&slots, 1, lease.MaxMembers), "slots", "new number of slots, at least 1")
 	return cmd
-}
-
-func (a *access) resize(ctx context.Context, name string, slots int) error {
-	if err := leases.CheckLockName(name); err != nil {
-		return err
-	}
-	client, st, err := a.Client(ctx, a.StoreURL, &leases.Flags{})
-	if err != nil {
-		return err
-	}
-	defer st.Close()
-	rec, err := client.Resize(ctx, name, slots)
-	if err != nil {
-		return err
-	}
-	view := leases.ViewOf(client, lease.Info{Record: rec}, st.URL)
-	return a.PrintOrNote(view, "lock %q on %s has %d slots, of which %s held", name, st.URL, rec.Slots, leases.AreOf(len(rec.Holders)))
 }

@@ -69,7 +69,9 @@ also removes the test data of a "bench" or "doctor" that was killed.`,
 			if olderThan < lease.MinSweepAge {
 				return exit.Usagef("%s must be at least %v, not %v", cmdline.AsGiven(cmd.Flags().Lookup("older-than")), lease.MinSweepAge, olderThan)
 			}
-			return a.sweepLocks(cmd.Context(), prefix, olderThan, dryRun)
+			return a.WithClient(cmd.Context(), &leases.Flags{}, nil, func(client *lease.Client, st stores.Opened) error {
+				return a.sweepLocks(cmd.Context(), client, st, prefix, olderThan, dryRun)
+			})
 		},
 	}
 	cmd.Flags().DurationVar(&olderThan, "older-than", 0, "remove only locks that have been free for longer than this, at least 1h")
@@ -77,12 +79,7 @@ also removes the test data of a "bench" or "doctor" that was killed.`,
 	return cmd
 }
 
-func (a *access) sweepLocks(ctx context.Context, prefix string, olderThan time.Duration, dryRun bool) error {
-	client, st, err := a.Client(ctx, a.StoreURL, &leases.Flags{})
-	if err != nil {
-		return err
-	}
-	defer st.Close()
+func (a *access) sweepLocks(ctx context.Context, client *lease.Client, st stores.Opened, prefix string, olderThan time.Duration, dryRun bool) error {
 	progress := a.Progress()
 	looked, gone := 0, []string{}
 	removed, err := client.Sweep(ctx, &lease.SweepOptions{

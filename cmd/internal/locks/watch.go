@@ -14,6 +14,7 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/internal/leases"
 	"github.com/holdfast-go/holdfast/cmd/internal/output"
 	"github.com/holdfast-go/holdfast/cmd/internal/printable"
+	"github.com/holdfast-go/holdfast/cmd/internal/stores"
 	"github.com/holdfast-go/holdfast/lease"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -63,7 +64,9 @@ change, and at the end.`,
 			} else if drawn {
 				return a.timeline(cmd.Context(), f, prefix, poll, o)
 			}
-			return a.watch(cmd.Context(), f, prefix, renewals, poll)
+			return a.WithClient(cmd.Context(), f, nil, func(client *lease.Client, st stores.Opened) error {
+				return a.watch(cmd.Context(), client, st.URL, prefix, renewals, poll)
+			})
 		},
 	}
 	f.AddClockDrift(cmd.Flags())
@@ -73,12 +76,7 @@ change, and at the end.`,
 	return cmd
 }
 
-func (a *access) watch(ctx context.Context, f *leases.Flags, prefix string, renewals bool, poll time.Duration) error {
-	client, st, err := a.Client(ctx, a.StoreURL, f)
-	if err != nil {
-		return err
-	}
-	defer st.Close()
+func (a *access) watch(ctx context.Context, client *lease.Client, url, prefix string, renewals bool, poll time.Duration) error {
 	ctx, stop := cmdline.UntilSignal(ctx)
 	var wg sync.WaitGroup
 	defer wg.Wait()
@@ -86,7 +84,7 @@ func (a *access) watch(ctx context.Context, f *leases.Flags, prefix string, rene
 	lines, ended := make(chan watchLine), make(chan error, 1)
 	wg.Go(func() {
 		ended <- a.discover(ctx, client, prefix, poll, func(name string) {
-			wg.Go(func() { a.follow(ctx, client, st.URL, name, renewals, lines) })
+			wg.Go(func() { a.follow(ctx, client, url, name, renewals, lines) })
 		}, func(err error) { a.Notef("%s", output.OneLine(err)) })
 	})
 	for {
