@@ -395,7 +395,7 @@ func orphaned() bool {
 	if err != nil {
 		return false
 	}
-	for pid := os.Getppid(); pid > 1; pid = parentOf(pid) {
+	for pid := os.Getppid(); pid > 1; _, pid, _, _ = processOf(pid) { // 0 where the system does not tell the parent
 		group, err := unix.Getpgid(pid)
 		if err != nil {
 			return true
@@ -406,12 +406,6 @@ func orphaned() bool {
 		}
 	}
 	return true
-}
-
-// parentOf returns the parent of a process, or 0 where the system does not tell it.
-func parentOf(pid int) int {
-	_, parent, _, _ := processOf(pid)
-	return parent
 }
 
 // processOf reads the state, the parent and the group of a process, on systems that tell

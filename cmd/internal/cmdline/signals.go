@@ -74,19 +74,15 @@ func UntilSignal(ctx context.Context) (context.Context, context.CancelFunc) {
 	signal.Notify(signals, child.Forwardable()...)
 	child.IgnorePipe()
 	go func() {
-		for {
-			select {
-			case sig := <-signals:
-				if child.Terminating(sig) {
-					cancel()
-				}
-			case <-ctx.Done():
-				return
+		for sig := range signals {
+			if child.Terminating(sig) {
+				cancel()
 			}
 		}
 	}()
 	return ctx, func() {
 		signal.Stop(signals)
+		close(signals)
 		cancel()
 	}
 }
