@@ -116,19 +116,11 @@ func (a *access) hold(ctx context.Context, f *runFlags, name string) error {
 	a.QueueMessages()
 
 	// The end of input also ends the wait.
-	eof := make(chan struct{})
-	go func() {
-		defer close(eof)
-		_, _ = io.Copy(io.Discard, a.Stdin) // a read error ends the input, too
-	}()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	go func() {
-		select {
-		case <-eof:
-			cancel(errInputEnded)
-		case <-ctx.Done():
-		}
+		_, _ = io.Copy(io.Discard, a.Stdin) // a read error ends the input, too
+		cancel(errInputEnded)
 	}()
 
 	out := output.NewQueue(a.Stdout, maxUnread)
@@ -140,11 +132,7 @@ func (a *access) hold(ctx context.Context, f *runFlags, name string) error {
 		// If the reader has ended, hold ends with its input.
 		switch e.Kind {
 		case lease.EventAtRisk:
-			line := holdLine{Event: "at_risk", Token: e.Token, Deadline: e.Deadline}
-			if e.Err != nil {
-				line.Error = output.OneLine(e.Err)
-			}
-			print(line)
+			print(holdLine{Event: "at_risk", Token: e.Token, Deadline: e.Deadline, Error: output.OneLine(e.Err)})
 		case lease.EventYieldRequested:
 			print(holdLine{Event: "yield_requested", Token: e.Token, By: e.Holder, Reason: e.Reason})
 		}
@@ -166,7 +154,7 @@ func (a *access) hold(ctx context.Context, f *runFlags, name string) error {
 	print(holdLine{Event: "held", Token: guard.Token(), Deadline: guard.Deadline(), Store: handles[0].url})
 	for ended := false; !ended; {
 		select {
-		case <-eof:
+		case <-ctx.Done():
 			ended = true
 		case sig := <-signals:
 			ended = child.Terminating(sig)

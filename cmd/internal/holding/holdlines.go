@@ -105,9 +105,7 @@ func (a *access) holdLines(ctx context.Context, f *runFlags) error {
 		}
 	}
 	err = h.end()
-	if err != nil {
-		closed.Error, closed.Kind = output.OneLine(err), exit.Kinds[exit.Status(err)]
-	}
+	closed.Error, closed.Kind = output.OneLine(err), exit.Kinds[exit.Status(err)]
 	h.put(closed)
 	if outErr := h.out.Flush(readFor); outErr != nil {
 		return outErr
@@ -288,12 +286,9 @@ func (h *lineHolder) free(c *claim, guard *lease.Guard) {
 func (h *lineHolder) ended(c *claim, err error) {
 	c.over = true
 	delete(h.claims, c.id)
-	line := holdLine{Event: "released"}
-	if err != nil {
-		line.Error, line.Kind = output.OneLine(err), exit.Kinds[exit.Status(err)]
-		if errors.Is(err, lease.ErrLost) {
-			line.Event, line.Grace = "lost", c.guard.GraceRemaining().Milliseconds()
-		}
+	line := holdLine{Event: "released", Error: output.OneLine(err), Kind: exit.Kinds[exit.Status(err)]}
+	if errors.Is(err, lease.ErrLost) {
+		line.Event, line.Grace = "lost", c.guard.GraceRemaining().Milliseconds()
 	}
 	h.print(c, line)
 }
@@ -352,11 +347,7 @@ func (h *lineHolder) event(e lease.Event) {
 	case e.Kind == lease.EventRenewed:
 		h.put(holdLine{Event: "renewed", Deadline: e.Deadline})
 	case e.Kind == lease.EventAtRisk:
-		line := holdLine{Event: "at_risk", Deadline: e.Deadline}
-		if e.Err != nil {
-			line.Error = output.OneLine(e.Err)
-		}
-		h.put(line)
+		h.put(holdLine{Event: "at_risk", Deadline: e.Deadline, Error: output.OneLine(e.Err)})
 	}
 }
 

@@ -56,15 +56,11 @@ type conditionView struct {
 // strategies adds how conditional writes are made safe. It tests once what the server does.
 func (v *objectView) strategies(ctx context.Context, b stores.Bucket) {
 	steps, err := b.Strategies(ctx)
-	if err != nil {
-		v.ConditionsUnknown = output.OneLine(err)
-	}
+	v.ConditionsUnknown = output.OneLine(err)
 	for _, s := range steps {
-		c := conditionView{Ability: strings.ReplaceAll(string(s.Ability), "-", "_"), Strategy: string(s.Strategy), Native: s.Native}
-		if s.Err != nil {
-			c.Reason = output.OneLine(s.Err)
-		}
-		v.Conditions = append(v.Conditions, c)
+		v.Conditions = append(v.Conditions, conditionView{
+			Ability: strings.ReplaceAll(string(s.Ability), "-", "_"), Strategy: string(s.Strategy), Native: s.Native, Reason: output.OneLine(s.Err),
+		})
 	}
 	if b.Reservations != nil {
 		v.Reservations = b.Reservations.Name

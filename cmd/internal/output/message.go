@@ -11,8 +11,12 @@ import (
 
 // OneLine returns an error as one line for people, whatever was joined into it. If the
 // store as a whole is at fault, it leaves out the operation that noticed the fault. So all
-// commands report one fault in the same words. A text that occurs twice is printed once.
+// commands report one fault in the same words. A text that occurs twice is printed once. For nil
+// it returns the empty string.
 func OneLine(err error) string {
+	if err == nil {
+		return ""
+	}
 	var texts []string
 	for _, text := range faults(err, !store.InDoubt(err)) {
 		if i := slices.IndexFunc(texts, func(said string) bool { return strings.Contains(text, said) }); i >= 0 {
