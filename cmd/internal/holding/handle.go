@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -221,23 +222,33 @@ func detach(ctx context.Context, guard *lease.Guard, url string, o lease.Options
 	}, nil
 }
 
-// use reads a handle file, keeps other commands from using it until the place is closed,
-// and makes a client for its lease. If grant is not empty, the handle must be of that
-// grant.
-func (a *access) use(ctx context.Context, place *handleDir, grant string) (f *handleFile, c leases.Client, err error) {
-	path := place.path
-	if err := place.lock(ctx); err != nil {
-		return nil, c, err
+// use reads a handle file, makes a client for its lease, and calls do. Meanwhile no other command uses the file. If
+// grant is not empty, the handle must be of that grant.
+func (a *access) use(ctx context.Context, path, grant string, do func(*handleDir, *handleFile, *lease.Client) error) error {
+	if path == "" {
+		return exit.Usagef("name the handle file")
 	}
-	if f, err = place.read(); err != nil {
-		return nil, c, err
+	place, err := openHandleDir(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return noHandle(path)
+	case err != nil:
+		return exit.With(exit.Denied, fmt.Errorf("handle: %w", err))
+	}
+	defer place.close()
+	if err := place.lock(ctx); err != nil {
+		return err
+	}
+	f, err := place.read()
+	if err != nil {
+		return err
 	}
 	if grant != "" && grant != f.Ticket.Grant {
-		return nil, c, noHandle(path)
+		return noHandle(path)
 	}
 	url, err := a.storeOf(ctx, f, path)
 	if err != nil {
-		return nil, c, err
+		return err
 	}
 	flags := &leases.Flags{Detached: true, Holder: f.Holder}
 	for _, d := range []struct {
@@ -245,7 +256,7 @@ func (a *access) use(ctx context.Context, place *handleDir, grant string) (f *ha
 		to   *time.Duration
 	}{{f.TTL, &flags.TTL}, {f.Margin, &flags.Margin}, {f.Grace, &flags.Grace}} {
 		if *d.to, err = time.ParseDuration(d.text); err != nil {
-			return nil, c, exit.With(exit.Unsafe, fmt.Errorf("handle %s: %w", path, err))
+			return exit.With(exit.Unsafe, fmt.Errorf("handle %s: %w", path, err))
 		}
 	}
 	if flags.Grace == 0 {
@@ -253,10 +264,11 @@ func (a *access) use(ctx context.Context, place *handleDir, grant string) (f *ha
 	}
 	client, st, err := a.Client(ctx, url, flags)
 	if err != nil {
-		return nil, c, err
+		return err
 	}
+	defer st.Close()
 	f.Store = st.Again
-	return f, leases.Client{Client: client, Store: st}, nil
+	return do(place, f, client)
 }
 
 // storeOf returns the URL of the store of a handle. The parameters of --store, or of its variable, replace those of
@@ -330,31 +342,25 @@ func (a *access) heldUntil(name string, deadline time.Time) {
 
 // renewed renews the lock of a handle file, and returns the file's new content. If grant is
 // not empty, the handle of another grant counts as missing.
-func (a *access) renewed(ctx context.Context, path, grant string) (*handleFile, error) {
-	place, err := existingHandle(path)
-	if err != nil {
-		return nil, err
-	}
-	defer place.close()
-	f, client, err := a.use(ctx, place, grant)
-	if err != nil {
-		return nil, err
-	}
-	defer client.Store.Close()
-	// If this command dies in the middle, the file still holds a good handle.
-	ticket, err := client.RenewTicket(ctx, *f.Ticket, func(t lease.Ticket) error {
-		f.Ticket = &t
-		return place.replace(f)
+func (a *access) renewed(ctx context.Context, path, grant string) (renewed *handleFile, err error) {
+	err = a.use(ctx, path, grant, func(place *handleDir, f *handleFile, client *lease.Client) error {
+		// If this command dies in the middle, the file still holds a good handle.
+		ticket, err := client.RenewTicket(ctx, *f.Ticket, func(t lease.Ticket) error {
+			f.Ticket = &t
+			return place.replace(f)
+		})
+		if err != nil {
+			return handleError(path, err)
+		}
+		o := client.Options()
+		f.Ticket, f.Deadline = &ticket, ticket.Sent.Add(o.TTL-o.Margin-o.Grace)
+		if err := place.replace(f); err != nil {
+			return fmt.Errorf("lock %q was renewed, but the handle file could not be written; use the old handle again: %w", ticket.Name, err)
+		}
+		renewed = f
+		return nil
 	})
-	if err != nil {
-		return nil, handleError(path, err)
-	}
-	o := client.Options()
-	f.Ticket, f.Deadline = &ticket, ticket.Sent.Add(o.TTL-o.Margin-o.Grace)
-	if err := place.replace(f); err != nil {
-		return nil, fmt.Errorf("lock %q was renewed, but the handle file could not be written; use the old handle again: %w", ticket.Name, err)
-	}
-	return f, nil
+	return renewed, err
 }
 
 func (a *access) unlockCommand() *cobra.Command {
@@ -389,25 +395,17 @@ nothing, and the newer handle remains valid.`,
 // unlock releases the lock of a handle file. The parameter grant means the same as in
 // [app.renewed].
 func (a *access) unlock(ctx context.Context, path, grant string) error {
-	place, err := existingHandle(path)
-	if err != nil {
+	return a.use(ctx, path, grant, func(place *handleDir, f *handleFile, client *lease.Client) error {
+		err := handleError(path, client.ReleaseTicket(ctx, *f.Ticket))
+		if errors.Is(err, lease.ErrTicketUsed) {
+			return err
+		}
+		if errors.Is(err, lease.ErrReleased) {
+			err = fmt.Errorf("%w before this command: the lock is free; your deadline was %s (%s)", err, f.Deadline.Local().Format(time.RFC3339), output.Away(time.Until(f.Deadline)))
+		}
+		if err == nil || errors.Is(err, lease.ErrLost) || errors.Is(err, lease.ErrReleased) {
+			err = errors.Join(err, place.dir.Remove(place.name)) // the handle is of no use any more
+		}
 		return err
-	}
-	defer place.close()
-	f, client, err := a.use(ctx, place, grant)
-	if err != nil {
-		return err
-	}
-	defer client.Store.Close()
-	err = handleError(path, client.ReleaseTicket(ctx, *f.Ticket))
-	if errors.Is(err, lease.ErrTicketUsed) {
-		return err
-	}
-	if errors.Is(err, lease.ErrReleased) {
-		err = fmt.Errorf("%w before this command: the lock is free; your deadline was %s (%s)", err, f.Deadline.Local().Format(time.RFC3339), output.Away(time.Until(f.Deadline)))
-	}
-	if err == nil || errors.Is(err, lease.ErrLost) || errors.Is(err, lease.ErrReleased) {
-		err = errors.Join(err, place.dir.Remove(place.name)) // the handle is of no use any more
-	}
-	return err
+	})
 }

@@ -40,26 +40,18 @@ func TestRenewalThatDiesLeavesAGoodHandle(t *testing.T) {
 				t.Fatal(err)
 			}
 			a := &access{leases.Opener{Invocation: in}}
-			place, err := existingHandle(path)
-			if err != nil {
+			if err := a.use(t.Context(), path, "", func(place *handleDir, f *handleFile, client *lease.Client) error {
+				_, err := client.RenewTicket(t.Context(), *f.Ticket, func(ticket lease.Ticket) error {
+					if !announced {
+						return nil
+					}
+					f.Ticket = &ticket
+					return place.replace(f)
+				})
+				return err // it ends here
+			}); err != nil {
 				t.Fatal(err)
 			}
-			f, client, err := a.use(t.Context(), place, "")
-			if err != nil {
-				t.Fatal(err)
-			}
-			_, err = client.RenewTicket(t.Context(), *f.Ticket, func(ticket lease.Ticket) error {
-				if !announced {
-					return nil
-				}
-				f.Ticket = &ticket
-				return place.replace(f)
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
-			_ = client.Store.Close() // it ends here
-			place.close()
 			want := exit.OK
 			if !announced {
 				want = exit.Lost

@@ -262,21 +262,6 @@ func noHandle(path string) error {
 	return exit.With(exit.NotFound, output.WithHints("handle "+path+" does not exist: its lock was already unlocked, or the path is wrong", errNoHandle, []string{"name the file whose path \"holdfast lock\" has printed, and not the lock"}))
 }
 
-// existingHandle opens the place of an existing handle file.
-func existingHandle(path string) (*handleDir, error) {
-	if path == "" {
-		return nil, exit.Usagef("name the handle file")
-	}
-	p, err := openHandleDir(path)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil, noHandle(path)
-	case err != nil:
-		return nil, exit.With(exit.Denied, fmt.Errorf("handle: %w", err))
-	}
-	return p, nil
-}
-
 // handleError explains an error of a command on a handle.
 func handleError(path string, err error) error {
 	if errors.Is(err, lease.ErrTicketUsed) {

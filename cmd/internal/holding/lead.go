@@ -190,8 +190,5 @@ func (a *access) term(ctx context.Context, f *runFlags, elect func(context.Conte
 	case releaseErr != nil:
 		a.Notef("%s", output.OneLine(releaseErr)) // no error: the command has ended by itself
 	}
-	if end.status != exit.OK {
-		return false, exit.With(end.status, nil)
-	}
-	return false, nil
+	return false, end.err()
 }

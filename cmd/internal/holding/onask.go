@@ -8,7 +8,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-go/holdfast/cmd/internal/cmdline"
-	"github.com/holdfast-go/holdfast/cmd/internal/exit"
 	"github.com/holdfast-go/holdfast/cmd/internal/output"
 	"github.com/holdfast-go/holdfast/lease"
 	"github.com/holdfast-go/holdfast/store"
@@ -24,14 +23,6 @@ const (
 func (f *runFlags) addOnAsk(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.onAsk, "on-ask", askTerm, "answer to \"holdfast ask\": term (stop COMMAND) or refuse")
 	cmdline.CompleteFlag(cmd, "on-ask", askTerm, askRefuse)
-}
-
-func (f *runFlags) checkOnAsk() error {
-	switch f.onAsk {
-	case "", askTerm, askRefuse:
-		return nil
-	}
-	return exit.Usagef("--on-ask must be %s or %s, not %q", askTerm, askRefuse, f.onAsk)
 }
 
 // guardsWithRequests returns a channel of the guards whose holder has read a request to yield.

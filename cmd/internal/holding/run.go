@@ -133,9 +133,8 @@ func (f *runFlags) check(names, argv []string) error {
 		return exit.Usagef("--wait-group and --kill-group exclude each other")
 	case f.waitGroup && runtime.GOOS == "windows":
 		return exit.Usagef("--wait-group: this system has no process groups")
-	}
-	if err := f.checkOnAsk(); err != nil {
-		return err
+	case f.onAsk != "" && f.onAsk != askTerm && f.onAsk != askRefuse:
+		return exit.Usagef("--on-ask must be %s or %s, not %q", askTerm, askRefuse, f.onAsk)
 	}
 	if f.onLost != "kill" && f.onLost != "warn" {
 		f.hooks.lost = f.onLost
@@ -249,8 +248,5 @@ func (a *access) run(ctx context.Context, f *runFlags, names, argv []string) (er
 	case releaseErr != nil:
 		a.Notef("%s", output.OneLine(releaseErr)) // no error: the command has run under the lock
 	}
-	if end.status != exit.OK {
-		return exit.With(end.status, nil)
-	}
-	return nil
+	return end.err()
 }

@@ -91,6 +91,14 @@ func (o *outcome) stopped() bool {
 	})
 }
 
+// err returns the error with the exit status of the command; nil for 0.
+func (o *outcome) err() error {
+	if o.status == exit.OK {
+		return nil
+	}
+	return exit.With(o.status, nil)
+}
+
 // grant is what a command runs under.
 type grant struct {
 	set      *lease.GuardSet
