@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"slices"
+	"strings"
 	"time"
 
 	_ "modernc.org/sqlite" // the driver "sqlite"
@@ -107,6 +109,32 @@ func (connect databases) at(u *url.URL, create bool, largest int) (*database, er
 	}
 	d.db.SetMaxOpenConns(sqlConnections)
 	return d, nil
+}
+
+// named reads SCHEME://HOST/DATABASE/PREFIX, the URL of a database on a server. It returns the name of the database.
+// The password is never in the URL, in whose path a @ is %40.
+func (d *database) named(u *url.URL, query url.Values, parameters []string) (string, error) {
+	name, prefix, _ := strings.Cut(strings.TrimPrefix(u.Path, "/"), "/")
+	switch {
+	case query.Has("password") || strings.ContainsAny(name, ":@") || strings.Contains(u.EscapedPath(), "@"),
+		slices.ContainsFunc(query["user"], func(user string) bool { return strings.Contains(user, ":") }):
+		return "", credentials(u)
+	case name == "" || u.Opaque != "":
+		return "", exit.Usagef("store %s:...: the URL does not name a database: write %[1]s://HOST/DATABASE/PREFIX", u.Scheme)
+	}
+	for parameter, values := range query {
+		if !slices.Contains(parameters, parameter) {
+			return "", exit.Usagef("the store's URL has an unknown parameter %s (known: table, prefix, %s)", storeurl.Parameter(parameter, values), strings.Join(parameters, ", "))
+		}
+	}
+	d.opts.Prefix = cmp.Or(prefix, d.opts.Prefix)
+	d.opts.Name = strings.TrimSuffix(fmt.Sprintf("%s://%s/%s/%s", u.Scheme, u.Host, name, d.opts.Prefix), "/")
+	return name, nil
+}
+
+// credentials is the error for a URL that has a password.
+func credentials(u *url.URL) error {
+	return exit.With(exit.Unsafe, fmt.Errorf("store %s:...: %w", u.Scheme, storeurl.ErrCredentials))
 }
 
 // ofItems returns the database and the table of items that a URL names.

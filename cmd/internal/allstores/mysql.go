@@ -13,7 +13,6 @@ import (
 	"net"
 	"net/url"
 	"os"
-	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -24,7 +23,6 @@ import (
 
 	"github.com/holdfast-go/holdfast/cmd/internal/exit"
 	"github.com/holdfast-go/holdfast/internal/drivers/secrettext"
-	"github.com/holdfast-go/holdfast/internal/drivers/storeurl"
 	"github.com/holdfast-go/holdfast/internal/drivers/tlsurl"
 	"github.com/holdfast-go/holdfast/internal/username"
 	"github.com/holdfast-go/holdfast/store"
@@ -35,25 +33,14 @@ import (
 var MySQLParameters = []string{"connect_timeout", "socket", "sslcert", "sslkey", "sslmode", "sslrootcert", "user"}
 
 // mysql parses mysql://HOST[:PORT]/DATABASE[/PREFIX]. The password comes from MYSQL_PWD or the user's
-// option file, never from the URL, in whose path a @ is %40.
+// option file.
 func (d *database) mysql(u *url.URL, query url.Values, _ bool) error {
-	name, prefix, _ := strings.Cut(strings.TrimPrefix(u.Path, "/"), "/")
-	switch {
-	case query.Has("password") || strings.ContainsAny(name, ":@") || strings.Contains(u.EscapedPath(), "@"),
-		slices.ContainsFunc(query["user"], func(user string) bool { return strings.Contains(user, ":") }):
-		return exit.With(exit.Unsafe, fmt.Errorf("store mysql:...: %w", storeurl.ErrCredentials))
-	case name == "" || u.Opaque != "":
-		return exit.Usagef("store mysql:...: the URL does not name a database: write mysql://HOST/DATABASE/PREFIX")
-	}
-	d.opts.Prefix = cmp.Or(prefix, d.opts.Prefix)
-	for parameter, values := range query {
-		if !slices.Contains(MySQLParameters, parameter) {
-			return exit.Usagef("the store's URL has an unknown parameter %s (known: table, prefix, %s)", storeurl.Parameter(parameter, values), strings.Join(MySQLParameters, ", "))
-		}
+	name, err := d.named(u, query, MySQLParameters)
+	if err != nil {
+		return err
 	}
 	var file map[string]string
 	if os.Getenv("MYSQL_PWD") == "" || !query.Has("user") {
-		var err error
 		if file, err = readOptionFile(); err != nil {
 			return err
 		}
@@ -106,7 +93,6 @@ func (d *database) mysql(u *url.URL, query url.Values, _ bool) error {
 	}
 	d.opts.Hide = func(text string) string { return secrettext.Hide(text, []string{config.Passwd}) }
 	d.dialect, d.db = sqlstore.MySQL, sql.OpenDB(mysqlConnector{connector, config})
-	d.opts.Name = strings.TrimSuffix(fmt.Sprintf("mysql://%s/%s/%s", u.Host, name, d.opts.Prefix), "/")
 	return nil
 }
 

@@ -21,7 +21,6 @@ import (
 
 	"github.com/holdfast-go/holdfast/cmd/internal/exit"
 	"github.com/holdfast-go/holdfast/internal/drivers/secrettext"
-	"github.com/holdfast-go/holdfast/internal/drivers/storeurl"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/sqlstore"
 )
@@ -55,22 +54,14 @@ func hosts(value string) bool {
 }
 
 // postgres parses postgres://HOST[:PORT]/DATABASE[/PREFIX], with the parameters of libpq.
-// The password comes from PGPASSWORD or the password file, never from the URL, in whose path a @ is %40.
+// The password comes from PGPASSWORD or the password file.
 func (d *database) postgres(u *url.URL, query url.Values, _ bool) error {
-	name, prefix, _ := strings.Cut(strings.TrimPrefix(u.Path, "/"), "/")
-	switch {
-	case query.Has("password") || query.Has("sslpassword") || strings.ContainsAny(name, ":@") || strings.Contains(u.EscapedPath(), "@"),
-		slices.ContainsFunc(query["user"], func(user string) bool { return strings.Contains(user, ":") }),
-		slices.ContainsFunc(query["host"], func(host string) bool { return !hosts(host) }):
-		return exit.With(exit.Unsafe, fmt.Errorf("store postgres:...: %w", storeurl.ErrCredentials))
-	case name == "" || u.Opaque != "":
-		return exit.Usagef("store postgres:...: the URL does not name a database: write postgres://HOST/DATABASE/PREFIX")
+	if query.Has("sslpassword") || slices.ContainsFunc(query["host"], func(host string) bool { return !hosts(host) }) {
+		return credentials(u)
 	}
-	d.opts.Prefix = cmp.Or(prefix, d.opts.Prefix)
-	for parameter, values := range query {
-		if !slices.Contains(PostgresParameters, parameter) {
-			return exit.Usagef("the store's URL has an unknown parameter %s (known: table, prefix, %s)", storeurl.Parameter(parameter, values), strings.Join(PostgresParameters, ", "))
-		}
+	name, err := d.named(u, query, PostgresParameters)
+	if err != nil {
+		return err
 	}
 	config, err := pgx.ParseConfig((&url.URL{Scheme: "postgres", Host: u.Host, Path: "/" + name, RawQuery: query.Encode()}).String())
 	if err != nil {
@@ -102,7 +93,6 @@ func (d *database) postgres(u *url.URL, query url.Values, _ bool) error {
 		clear(other.Host, other.TLSConfig)
 	}
 	d.dialect, d.db = sqlstore.PostgreSQL, stdlib.OpenDB(*config)
-	d.opts.Name = strings.TrimSuffix(fmt.Sprintf("postgres://%s/%s/%s", u.Host, name, d.opts.Prefix), "/")
 	d.opts.Listen = sqlstore.Listener(
 		func(ctx context.Context) (*pgx.Conn, error) { return pgx.ConnectConfig(ctx, config.Copy()) },
 		func(n *pgconn.Notification) string { return n.Payload },
