@@ -3,8 +3,11 @@
 package allstores
 
 import (
+	"context"
 	"io"
+	"net/url"
 
+	"github.com/holdfast-go/holdfast/cmd/internal/doctor"
 	"github.com/holdfast-go/holdfast/cmd/internal/stores"
 	"github.com/holdfast-go/holdfast/compat/s3verstore"
 	"github.com/holdfast-go/holdfast/store"
@@ -32,22 +35,41 @@ func Drivers() stores.Drivers {
 	}
 }
 
-// remote returns what the Open function of a store returned: the store needs no closing.
-func remote[S store.Store](st S, err error) (stores.Opened, error) {
+// opened returns what the Open function of a store returned. Some stores need no closing.
+func opened[S store.Store](st S, err error) (stores.Opened, error) {
 	if err != nil {
 		return stores.Opened{}, err
 	}
-	return stores.Opened{Store: st, Closer: io.NopCloser(nil), URL: store.TraitsOf(st).Name}, nil
+	closer, ok := store.Store(st).(io.Closer)
+	if !ok {
+		closer = io.NopCloser(nil)
+	}
+	return stores.Opened{Store: st, Closer: closer, URL: store.TraitsOf(st).Name}, nil
 }
 
-// connected is remote for a store that has to be closed.
-func connected[S interface {
-	store.Store
-	io.Closer
-}](st S, err error) (stores.Opened, error) {
-	opened, err := remote(st, err)
-	if err == nil {
-		opened.Closer = st
+// opener is the function [stores.Driver.Open].
+type opener func(ctx context.Context, a *stores.Access, u *url.URL, standard bool) (stores.Opened, error)
+
+// examine returns the target for a store whose server describes itself. Its first step makes the checks of the
+// description, or fails as the given check.
+func examine[D any](ctx context.Context, a *stores.Access, u *url.URL, open opener, kind string, step doctor.Step, failed doctor.Check, checks func(D) []doctor.Check) (*doctor.Target, func(), error) {
+	st, err := open(ctx, a, u, false)
+	if err != nil {
+		return nil, nil, err
 	}
-	return opened, err
+	target := doctor.Registers(st.URL, st.Store)
+	target.Kind = kind
+	target.Steps = func(e *doctor.Examination) []doctor.Step {
+		step.Run = func(ctx context.Context) []doctor.Check {
+			found, err := st.Store.(interface {
+				Describe(ctx context.Context) (D, error)
+			}).Describe(ctx)
+			if err != nil {
+				return e.Failed(failed, err)
+			}
+			return checks(found)
+		}
+		return []doctor.Step{step}
+	}
+	return target, func() { st.Close() }, nil
 }

@@ -19,7 +19,7 @@ import (
 // openAzblob opens azblob://ACCOUNT/CONTAINER/PREFIX; see [azblobbucket.Config] for its parameters. A server other
 // than Azure is tested by each command that writes.
 func openAzblob(ctx context.Context, a *stores.Access, u *url.URL, _ bool) (stores.Opened, error) {
-	return remote(azblobstore.Open(ctx, u.String(), &azblobstore.Options{Logger: a.Log()}))
+	return opened(azblobstore.Open(ctx, u.String(), &azblobstore.Options{Logger: a.Log()}))
 }
 
 // initAzblob creates the container. It first reads the store as every command does, so that it reports the same

@@ -19,7 +19,7 @@ import (
 // parameters.
 func openDynamo(ctx context.Context, a *stores.Access, u *url.URL, _ bool) (stores.Opened, error) {
 	known := probeCacheFor(u)
-	return remote(dynamostore.Open(ctx, u.String(), &dynamostore.Options{Trusted: known.is(), OnVerified: known.note, Logger: a.Log()}))
+	return opened(dynamostore.Open(ctx, u.String(), &dynamostore.Options{Trusted: known.is(), OnVerified: known.note, Logger: a.Log()}))
 }
 
 // initDynamo first reads the store as every command does, so that it reports the same errors. It can

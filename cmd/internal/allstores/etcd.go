@@ -27,26 +27,14 @@ func openEtcd(ctx context.Context, a *stores.Access, u *url.URL, _ bool) (stores
 			break
 		}
 	}
-	return connected(etcdstore.Open(ctx, u.String(), &etcdstore.Options{Logger: a.Log()}))
+	return opened(etcdstore.Open(ctx, u.String(), &etcdstore.Options{Logger: a.Log()}))
 }
 
 func etcdTarget(ctx context.Context, a *stores.Access, u *url.URL) (*doctor.Target, func(), error) {
-	st, err := openEtcd(ctx, a, u, false)
-	if err != nil {
-		return nil, nil, err
-	}
-	target := doctor.Registers(st.URL, st.Store)
-	target.Kind = "etcd"
-	target.Steps = func(e *doctor.Examination) []doctor.Step {
-		return []doctor.Step{{ID: "cluster", What: "the cluster", Run: func(ctx context.Context) []doctor.Check {
-			found, err := st.Store.(*etcdstore.Store).Describe(ctx)
-			if err != nil {
-				return e.Failed(doctor.Finding("cluster", "the cluster", false), err)
-			}
-			return slices.Concat(etcdAlarms(found), etcdMembers(found), etcdSizes(found), etcdSyncs())
-		}}}
-	}
-	return target, func() { st.Close() }, nil
+	step := doctor.Step{ID: "cluster", What: "the cluster"}
+	return examine(ctx, a, u, openEtcd, "etcd", step, doctor.Finding(step.ID, step.What, false), func(found etcdstore.Description) []doctor.Check {
+		return slices.Concat(etcdAlarms(found), etcdMembers(found), etcdSizes(found), etcdSyncs())
+	})
 }
 
 func etcdAlarms(found etcdstore.Description) []doctor.Check {

@@ -15,7 +15,7 @@ import (
 
 // openGCS opens gs://BUCKET/PREFIX; see [gcsbucket.Config] for its parameters.
 func openGCS(ctx context.Context, a *stores.Access, u *url.URL, _ bool) (stores.Opened, error) {
-	return remote(gcsstore.Open(ctx, u.String(), &gcsstore.Options{Logger: a.Log()}))
+	return opened(gcsstore.Open(ctx, u.String(), &gcsstore.Options{Logger: a.Log()}))
 }
 
 func gcsTarget(ctx context.Context, a *stores.Access, u *url.URL) (*doctor.Target, func(), error) {

@@ -12,28 +12,15 @@ import (
 
 // openKubernetes opens k8s://NAMESPACE/PREFIX; see [kubestore.Open] for its parameters.
 func openKubernetes(ctx context.Context, a *stores.Access, u *url.URL, _ bool) (stores.Opened, error) {
-	return connected(kubestore.Open(ctx, u.String(), &kubestore.Options{Logger: a.Log()}))
+	return opened(kubestore.Open(ctx, u.String(), &kubestore.Options{Logger: a.Log()}))
 }
 
 func kubernetesTarget(ctx context.Context, a *stores.Access, u *url.URL) (*doctor.Target, func(), error) {
-	st, err := openKubernetes(ctx, a, u, false)
-	if err != nil {
-		return nil, nil, err
-	}
-	target := doctor.Registers(st.URL, st.Store)
-	target.Kind = "kubernetes"
-	target.Steps = func(e *doctor.Examination) []doctor.Step {
-		return []doctor.Step{{ID: "cluster", What: "the API server", Run: func(ctx context.Context) []doctor.Check {
-			c := doctor.Finding("rights", "rights for Lease objects", false)
-			found, err := st.Store.(*kubestore.Store).Describe(ctx)
-			switch {
-			case err != nil:
-				return e.Failed(c, err)
-			case len(found.Missing) > 0:
-				return append(c.Warn("the user may not use "+strings.Join(found.Missing, ", "), "locks need get, list, watch, create and update; doctor and sweep remove objects with delete"), etcdSyncs()...)
-			}
-			return append(c.OK("all, on Kubernetes %s", found.Version), etcdSyncs()...)
-		}}}
-	}
-	return target, func() { st.Close() }, nil
+	c := doctor.Finding("rights", "rights for Lease objects", false)
+	return examine(ctx, a, u, openKubernetes, "kubernetes", doctor.Step{ID: "cluster", What: "the API server"}, c, func(found kubestore.Description) []doctor.Check {
+		if len(found.Missing) > 0 {
+			return append(c.Warn("the user may not use "+strings.Join(found.Missing, ", "), "locks need get, list, watch, create and update; doctor and sweep remove objects with delete"), etcdSyncs()...)
+		}
+		return append(c.OK("all, on Kubernetes %s", found.Version), etcdSyncs()...)
+	})
 }

@@ -26,7 +26,7 @@ func openNATS(ctx context.Context, a *stores.Access, u *url.URL, _ bool) (stores
 			break
 		}
 	}
-	return connected(natsstore.Open(ctx, u.String(), &natsstore.Options{Logger: a.Log()}))
+	return opened(natsstore.Open(ctx, u.String(), &natsstore.Options{Logger: a.Log()}))
 }
 
 // initNATS creates the bucket.
@@ -51,26 +51,14 @@ func initNATS(ctx context.Context, a *stores.Access, raw string) (map[string]any
 }
 
 func natsTarget(ctx context.Context, a *stores.Access, u *url.URL) (*doctor.Target, func(), error) {
-	st, err := openNATS(ctx, a, u, false)
-	if err != nil {
-		return nil, nil, err
-	}
-	target := doctor.Registers(st.URL, st.Store)
-	target.Kind = "nats"
-	target.Steps = func(e *doctor.Examination) []doctor.Step {
-		return []doctor.Step{{ID: "bucket", What: "the bucket", Needed: true, Run: func(ctx context.Context) []doctor.Check {
-			found, err := st.Store.(*natsstore.Store).Describe(ctx)
-			if err != nil {
-				return e.Failed(doctor.Finding("bucket", "settings of the bucket", true), err)
-			}
-			return slices.Concat(natsSettings(found), natsReplicas(found), natsWakes(found), natsSyncs(found))
-		}}}
-	}
-	return target, func() { st.Close() }, nil
+	c := doctor.Finding("bucket", "settings of the bucket", true)
+	step := doctor.Step{ID: c.ID, What: "the bucket", Needed: true}
+	return examine(ctx, a, u, openNATS, "nats", step, c, func(found natsstore.Description) []doctor.Check {
+		return slices.Concat(natsSettings(c, found), natsReplicas(found), natsWakes(found), natsSyncs(found))
+	})
 }
 
-func natsSettings(found natsstore.Description) []doctor.Check {
-	c := doctor.Finding("bucket", "settings of the bucket", true)
+func natsSettings(c doctor.Check, found natsstore.Description) []doctor.Check {
 	if len(found.Unsafe) > 0 {
 		return c.Unsafe(strings.Join(found.Unsafe, ", "), "the bucket can lose locks, so Holdfast refuses it: use a bucket that holdfast init creates")
 	}

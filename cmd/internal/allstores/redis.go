@@ -32,15 +32,11 @@ func openRedis(_ context.Context, a *stores.Access, u *url.URL, _ bool) (stores.
 			break
 		}
 	}
-	st, err := redisstore.New(connect, opts)
-	if err != nil {
-		return stores.Opened{}, err
-	}
-	return stores.Opened{Store: st, Closer: st, URL: opts.Name}, nil
+	return opened(redisstore.New(connect, opts))
 }
 
 // redisTarget examines the registers and the settings of the servers.
-func redisTarget(_ context.Context, a *stores.Access, u *url.URL) (*doctor.Target, func(), error) {
+func redisTarget(ctx context.Context, a *stores.Access, u *url.URL) (*doctor.Target, func(), error) {
 	silence()
 	connect, opts, err := redisstore.FromURL(u.String(), &redisstore.Options{Logger: a.Log()})
 	if err != nil {
@@ -48,22 +44,13 @@ func redisTarget(_ context.Context, a *stores.Access, u *url.URL) (*doctor.Targe
 	}
 	accepted := opts.Unsafe
 	opts.Unsafe = redisstore.Risks // the registers are tested in any case
-	st, err := redisstore.New(connect, opts)
-	if err != nil {
-		return nil, nil, err
+	open := func(context.Context, *stores.Access, *url.URL, bool) (stores.Opened, error) {
+		return opened(redisstore.New(connect, opts))
 	}
-	target := doctor.Registers(opts.Name, st)
-	target.Kind = "redis"
-	target.Steps = func(e *doctor.Examination) []doctor.Step {
-		return []doctor.Step{{ID: "settings", What: "settings of the servers", Needed: true, Run: func(ctx context.Context) []doctor.Check {
-			servers, err := st.Describe(ctx)
-			if err != nil {
-				return e.Failed(doctor.Finding("settings", "settings of the servers", true), err)
-			}
-			return redisChecks(servers, accepted)
-		}}}
-	}
-	return target, func() { st.Close() }, nil
+	step := doctor.Step{ID: "settings", What: "settings of the servers", Needed: true}
+	return examine(ctx, a, u, open, "redis", step, doctor.Finding(step.ID, step.What, true), func(servers []redisstore.Server) []doctor.Check {
+		return redisChecks(servers, accepted)
+	})
 }
 
 // redisChecks shows the settings of servers, and what they can lose.

@@ -25,7 +25,7 @@ import (
 // openS3 opens s3://BUCKET/PREFIX; see [s3bucket.Config] for its parameters.
 func openS3(ctx context.Context, a *stores.Access, u *url.URL, _ bool) (stores.Opened, error) {
 	known := probeCacheFor(u)
-	return remote(s3store.Open(ctx, u.String(), &s3store.Options{Trusted: known.is(), OnVerified: known.note, Logger: a.Log()}))
+	return opened(s3store.Open(ctx, u.String(), &s3store.Options{Trusted: known.is(), OnVerified: known.note, Logger: a.Log()}))
 }
 
 // initS3 tests a bucket, and creates the DynamoDB table of reservations that its URL names.

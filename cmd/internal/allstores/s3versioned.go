@@ -13,7 +13,7 @@ import (
 // openVersioned opens s3+versioned://BUCKET/PREFIX; see [s3verstore.Config] for its
 // parameters.
 func openVersioned(ctx context.Context, a *stores.Access, u *url.URL, _ bool) (stores.Opened, error) {
-	return remote(s3verstore.Open(ctx, u.String(), &s3verstore.Options{Logger: a.Log()}))
+	return opened(s3verstore.Open(ctx, u.String(), &s3verstore.Options{Logger: a.Log()}))
 }
 
 // initVersions refuses a bucket where a rule would remove versions that the store needs, or
