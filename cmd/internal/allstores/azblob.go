@@ -25,7 +25,7 @@ func openAzblob(ctx context.Context, a *stores.Access, u *url.URL, _ bool) (stor
 // initAzblob creates the container. It first reads the store as every command does, so that it reports the same
 // errors.
 func initAzblob(ctx context.Context, a *stores.Access, raw string) (map[string]any, error) {
-	result, err := a.Usable(ctx, raw)
+	result, err := a.Usable(ctx, raw, true)
 	var failed *azblobbucket.Error
 	if err == nil || !errors.As(err, &failed) || failed.Code != "ContainerNotFound" {
 		return result, err
@@ -37,7 +37,7 @@ func initAzblob(ctx context.Context, a *stores.Access, raw string) (map[string]a
 	if _, err := b.Create(ctx); err != nil {
 		return nil, fmt.Errorf("create the container: %w", err)
 	}
-	return a.Usable(ctx, raw)
+	return a.Usable(ctx, raw, true)
 }
 
 // openAzblobBucket opens azblob://ACCOUNT/CONTAINER/KEY.

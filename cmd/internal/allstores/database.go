@@ -85,7 +85,7 @@ func (connect databases) init(ctx context.Context, a *stores.Access, raw string)
 	if err := sqlstore.CreateTables(ctx, d.db, d.dialect, d.opts); err != nil {
 		return nil, err
 	}
-	return a.Usable(ctx, raw)
+	return a.Usable(ctx, raw, true)
 }
 
 // at returns what a URL names. It connects to nothing. With create, the first use

@@ -25,7 +25,7 @@ func openDynamo(ctx context.Context, a *stores.Access, u *url.URL, _ bool) (stor
 // initDynamo first reads the store as every command does, so that it reports the same errors. It can
 // mend only one of them: a table that does not exist.
 func initDynamo(ctx context.Context, a *stores.Access, raw string) (map[string]any, error) {
-	result, err := a.Usable(ctx, raw)
+	result, err := a.Usable(ctx, raw, true)
 	if !errors.Is(err, store.ErrMisconfigured) {
 		return result, err
 	}
@@ -34,7 +34,7 @@ func initDynamo(ctx context.Context, a *stores.Access, raw string) (map[string]a
 	} else if made != nil {
 		return nil, made
 	}
-	return a.Usable(ctx, raw)
+	return a.Usable(ctx, raw, true)
 }
 
 func createTable(ctx context.Context, raw string) error {

@@ -47,7 +47,7 @@ func initNATS(ctx context.Context, a *stores.Access, raw string) (map[string]any
 	if err := natsstore.CreateBucket(ctx, conn, t.Bucket, &t.Options); err != nil {
 		return nil, err
 	}
-	return a.Usable(ctx, raw)
+	return a.Usable(ctx, raw, true)
 }
 
 func natsTarget(ctx context.Context, a *stores.Access, u *url.URL) (*doctor.Target, func(), error) {

@@ -48,7 +48,7 @@ func initS3(ctx context.Context, a *stores.Access, raw string) (map[string]any, 
 	if err := checkForeignLocks(ctx, raw); err != nil {
 		return nil, err
 	}
-	result, err := a.Readable(ctx, raw)
+	result, err := a.Usable(ctx, raw, false)
 	if err == nil && table != nil {
 		result["reservations"] = table.String()
 		result["reservations_made"], err = table.make(ctx, a)

@@ -30,7 +30,7 @@ func initVersions(ctx context.Context, a *stores.Access, raw string) (map[string
 	if err := settings.Err(); err != nil {
 		return nil, err
 	}
-	return a.Usable(ctx, raw)
+	return a.Usable(ctx, raw, true)
 }
 
 func versionedTarget(ctx context.Context, a *stores.Access, u *url.URL) (*doctor.Target, func(), error) {

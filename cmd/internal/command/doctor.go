@@ -54,7 +54,7 @@ func (a *app) doctor(ctx context.Context) error {
 		return err
 	}
 	if u.Host != "" { // only a server asks for credentials
-		if _, err := a.Reads(ctx, a.StoreURL); errors.Is(err, store.ErrCredentials) {
+		if _, err := a.Usable(ctx, a.StoreURL, false); errors.Is(err, store.ErrCredentials) {
 			return err
 		}
 	}

@@ -1,8 +1,6 @@
 package command
 
 import (
-	"context"
-
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-go/holdfast/cmd/internal/cmdline"
@@ -28,15 +26,11 @@ rows of a table of reservations, init turns this removal on.`,
   holdfast --store 's3://bucket?reserve=dynamodb://locks' init`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.init(cmd.Context())
+			result, err := a.Init(cmd.Context())
+			if err != nil {
+				return err
+			}
+			return a.PrintOrNote(result, "%s can be used", result["store"])
 		},
 	}
-}
-
-func (a *app) init(ctx context.Context) error {
-	result, err := a.Init(ctx)
-	if err != nil {
-		return err
-	}
-	return a.PrintOrNote(result, "%s can be used", result["store"])
 }

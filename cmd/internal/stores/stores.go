@@ -186,7 +186,7 @@ func (a *Access) Init(ctx context.Context) (result map[string]any, err error) {
 	if init := a.driver(u).Init; init != nil {
 		return init(ctx, a, a.StoreURL)
 	}
-	return a.Usable(ctx, a.StoreURL)
+	return a.Usable(ctx, a.StoreURL, true)
 }
 
 // NoteVerdict remembers what doctor has found at a URL, for the next commands.
@@ -208,46 +208,20 @@ func (a *Access) DoctorTarget(ctx context.Context, u *url.URL) (target *doctor.T
 	return doctor.Registers(st.URL, st.Store), func() { st.Close() }, nil
 }
 
-// Usable checks that the store of a URL can be read, and passes the checks of a first write. It returns the
-// result of init for the store.
-func (a *Access) Usable(ctx context.Context, raw string) (result map[string]any, err error) {
-	result, err = a.Readable(ctx, raw)
-	if err == nil {
-		err = a.verify(ctx, raw)
-	}
-	return result, err
-}
-
-// Readable is [Access.Usable] without the checks of a first write. Some buckets are no place for locks, but
-// keep objects.
-func (a *Access) Readable(ctx context.Context, raw string) (result map[string]any, err error) {
-	name, err := a.Reads(ctx, raw)
-	return map[string]any{"store": name, "usable": true}, err
-}
-
-func (a *Access) verify(ctx context.Context, raw string) error {
+// Usable checks that the store of a URL can be read; with writes also that it passes the checks of a first write:
+// some buckets are no place for locks, but keep objects. Usable returns the result of init for the store.
+func (a *Access) Usable(ctx context.Context, raw string, writes bool) (result map[string]any, err error) {
 	st, err := a.OpenURL(ctx, raw)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer st.Close()
-	checked, ok := store.As[interface{ Verify(context.Context) error }](st.Store)
-	if !ok {
-		return nil
-	}
-	return checked.Verify(ctx)
-}
-
-// Reads checks that the store of a URL can be read, and returns its name.
-func (a *Access) Reads(ctx context.Context, raw string) (name string, err error) {
-	st, err := a.OpenURL(ctx, raw)
-	if err != nil {
-		return "", err
-	}
-	defer st.Close()
-	_, _, err = st.Get(ctx, "lock/.holdfast")
-	if errors.Is(err, store.ErrNotFound) {
+	if _, _, err = st.Get(ctx, "lock/.holdfast"); errors.Is(err, store.ErrNotFound) {
 		err = nil
 	}
-	return st.URL, err
+	checked, ok := store.As[interface{ Verify(context.Context) error }](st.Store)
+	if ok && writes && err == nil {
+		err = checked.Verify(ctx)
+	}
+	return map[string]any{"store": st.URL, "usable": true}, err
 }
