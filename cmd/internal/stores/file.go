@@ -30,12 +30,12 @@ import (
 
 // openDirectory opens file:PATH, file:///PATH or file:relative/path.
 func openDirectory(_ context.Context, a *Access, u *url.URL, standard bool) (Opened, error) {
-	if st, err := a.missing(u, standard); err != nil || st.Store != nil {
-		return st, err
-	}
 	path, opts, err := DirectoryOf(u)
 	if err != nil {
 		return Opened{}, err
+	}
+	if st, err := a.missing(path, standard); err != nil || st.Store != nil {
+		return st, err
 	}
 	opts.ReadOnly = a.OnlyReads
 	st, err := filestore.Open(path, opts)
@@ -86,16 +86,13 @@ func Insisted(query url.Values, others string) (network bool, unsafe []string, e
 // missing checks whether a directory exists, and decides what the command may do if it does
 // not. A mistyped name must not become a store that no other program uses. If this user has
 // never kept anything in the standard store, commands that read take it for an empty store.
-func (a *Access) missing(u *url.URL, standard bool) (Opened, error) {
-	path, _, err := DirectoryOf(u)
+func (a *Access) missing(given string, standard bool) (Opened, error) {
+	path, err := filepath.Abs(given)
 	if err != nil {
 		return Opened{}, err
 	}
-	if path, err = filepath.Abs(path); err != nil {
-		return Opened{}, err
-	}
 	name := "file:" + path
-	if a.Verbose && !standard && !filepath.IsAbs(u.Opaque+u.Path) {
+	if a.Verbose && !standard && !filepath.IsAbs(given) {
 		a.Notef("the store is %s: this path is relative, so it names another store if you change the directory", name)
 	}
 	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
