@@ -38,6 +38,11 @@ func checkedKey(s largeitem.Schema, text string, values []any) (largeitem.Key, e
 		return largeitem.Key{}, exit.Usagef("KEY is empty: a variable of your script may not be set")
 	}
 	k, err := largeitem.NewKey(values[0], values[1:]...)
+	return inTable(s, text, k, err)
+}
+
+// inTable checks that the table can have a key that was read without an error.
+func inTable(s largeitem.Schema, text string, k largeitem.Key, err error) (largeitem.Key, error) {
 	if err == nil {
 		err = s.CheckKey(k)
 	}
@@ -50,13 +55,8 @@ func checkedKey(s largeitem.Schema, text string, values []any) (largeitem.Key, e
 func parseJSONKey(s largeitem.Schema, text string) (largeitem.Key, error) {
 	if strings.HasPrefix(text, "[") {
 		var k largeitem.Key
-		if err := k.UnmarshalText([]byte(text)); err != nil {
-			return k, exit.Usagef("the key %s: %w", printable.Text(text), err)
-		}
-		if err := s.CheckKey(k); err != nil {
-			return k, exit.Usagef("the key %s: %w", printable.Text(text), err)
-		}
-		return k, nil
+		err := k.UnmarshalText([]byte(text))
+		return inTable(s, text, k, err)
 	}
 	named, err := largeitem.UnmarshalPlain([]byte(text))
 	if err != nil {
