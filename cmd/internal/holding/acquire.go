@@ -87,7 +87,7 @@ func (a *access) handles(ctx context.Context, f *runFlags, names []string) (hand
 					h.Handle, err = open[client].Handle(name, &f.shared)
 					return err
 				}
-			} else if h.Handle, err = f.handle(client, name); err != nil {
+			} else if h.Handle, err = client.Handle(name, &lease.LockOptions{Period: f.period, Retries: f.retries}); err != nil {
 				return nil, all, nil, err
 			}
 			handles = append(handles, h)

@@ -81,14 +81,6 @@ func nearestZone(city string) string {
 	return ""
 }
 
-// handle returns the handle of a lock; with --once-per that of its runs.
-func (f *runFlags) handle(client *lease.Client, name string) (*lease.Handle, error) {
-	if f.per == "" {
-		return client.Handle(name, nil)
-	}
-	return client.Handle(name, &lease.LockOptions{Period: f.period, Retries: f.retries})
-}
-
 // ranAlready is the result of a run that is not due: none, or an error if a clock is wrong.
 func (a *access) ranAlready(ran *lease.AlreadyRanError, h *openedStore) error {
 	switch {
