@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -355,8 +356,8 @@ func (a *access) confirmChange(ctx context.Context, k checkpoint.Store, key, wha
 	if now.Exists {
 		present = fmt.Sprintf("Checkpoint %q has the sequence %d.", key, now.Sequence)
 	}
-	if !a.Confirmed(fmt.Sprintf("%s %s?", present, what)) {
-		return exit.With(exit.Failed, fmt.Errorf("checkpoint %q was not changed", key))
+	if err := a.Confirm(fmt.Sprintf("%s %s?", present, what), fmt.Sprintf("checkpoint %q was not changed", key)); err != nil {
+		return err
 	}
 	if now.Exists && c.ExpectedSequence == nil {
 		c.ExpectedSequence = &now.Sequence
@@ -400,13 +401,9 @@ func (a *access) checkpointList(f *checkpointFlags) *cobra.Command {
 // checkpoints reads all checkpoints below a prefix, sorted. A checkpoint that cannot be
 // read does not hide the others.
 func (a *access) checkpoints(ctx context.Context, k checkpoint.Store, args []string) ([]checkpointView, error) {
-	prefix := ""
-	if len(args) > 0 {
-		prefix = args[0]
-	}
 	views := []checkpointView{}
 	var problems []error
-	for c, err := range k.List(ctx, prefix) {
+	for c, err := range k.List(ctx, strings.Join(args, "")) { // at most one
 		if err != nil {
 			problems = append(problems, err)
 			continue

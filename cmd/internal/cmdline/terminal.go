@@ -2,12 +2,14 @@ package cmdline
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
 
 	"golang.org/x/term"
 
+	"github.com/holdfast-go/holdfast/cmd/internal/exit"
 	"github.com/holdfast-go/holdfast/cmd/internal/printable"
 )
 
@@ -17,12 +19,15 @@ func (a *Invocation) Interactive() bool {
 	return ok && term.IsTerminal(int(in.Fd()))
 }
 
-// Confirmed asks on the terminal. No answer means no.
-func (a *Invocation) Confirmed(question string) bool {
+// Confirm asks on the terminal. No answer means no: then Confirm returns an error that says what was not done.
+func (a *Invocation) Confirm(question, notDone string) error {
 	fmt.Fprintf(a.Stderr, "%s [y/N] ", printable.Text(question))
 	answer, _ := bufio.NewReader(a.Stdin).ReadString('\n') // an error leaves it empty
 	answer = strings.ToLower(strings.TrimSpace(answer))
-	return answer == "y" || answer == "yes"
+	if answer == "y" || answer == "yes" {
+		return nil
+	}
+	return exit.With(exit.Failed, errors.New(notDone))
 }
 
 // Screen returns the file of standard output if it is a terminal that can show pictures.

@@ -245,10 +245,6 @@ func (a *access) sweepItems(ctx context.Context, s items, f *itemFlags, p *paceF
 	if a.JSON {
 		return errors.Join(a.PrintJSON(v), err)
 	}
-	verb := "removed"
-	if o.DryRun {
-		verb = "would be removed"
-	}
 	kept := fmt.Sprintf("%d younger than the orphan age, %d older and referenced", v.Young, v.Referenced)
 	for _, k := range []struct {
 		n   int64
@@ -262,7 +258,7 @@ func (a *access) sweepItems(ctx context.Context, s items, f *itemFlags, p *paceF
 			kept += fmt.Sprintf(", %d %s", k.n, k.why)
 		}
 	}
-	a.Notef("%d of %d objects (%s of %s) %s; kept: %s", v.Removed, v.Seen, output.Bytes(v.RemovedBytes), output.Bytes(v.Bytes), verb, kept)
+	a.Notef("%d of %d objects (%s of %s) %s; kept: %s", v.Removed, v.Seen, output.Bytes(v.RemovedBytes), output.Bytes(v.Bytes), output.Done(o.DryRun, "removed"), kept)
 	return err
 }
 

@@ -130,26 +130,19 @@ func (a *access) confirmBreak(ctx context.Context, client *lease.Client, name st
 	case now:
 		question = held + " With --now, other clients can take the lock at once. If the holder lives, two holders work at the same time. Is the holder certainly dead?"
 	}
-	return a.confirmed(name, question)
+	return a.Confirm(question, notBroken(name))
 }
 
 // livenessWords say to people what is known of a holder's process.
 var livenessWords = map[store.Liveness]string{store.Alive: "ALIVE", store.Dead: "dead", store.LivenessUnknown: "possibly alive"}
 
-// confirmed asks a question. It returns nil if the user answers yes: the lock may be
-// broken.
-func (a *access) confirmed(name, question string) error {
-	if !a.Confirmed(question) {
-		return exit.With(exit.Failed, fmt.Errorf("lock %q was not broken", name))
-	}
-	return nil
-}
+func notBroken(name string) string { return fmt.Sprintf("lock %q was not broken", name) }
 
 // breakUnreadable makes a lock usable again when its record cannot be read.
 func (a *access) breakUnreadable(ctx context.Context, client *lease.Client, st stores.Opened, name string, yes bool) error {
 	if !yes && a.Interactive() {
 		question := fmt.Sprintf("After this command, other clients can take lock %q on %s at once. If a holder lives, two holders work at the same time. Are all holders certainly dead?", name, st.URL)
-		if err := a.confirmed(name, question); err != nil {
+		if err := a.Confirm(question, notBroken(name)); err != nil {
 			return err
 		}
 	}

@@ -46,6 +46,7 @@ func inspect(ctx context.Context, client *lease.Client, st store.Store, name, ur
 func (a *access) lsCommand() *cobra.Command {
 	var state string
 	var all bool
+	states := []string{"held", "shared", "free", "broken", "unreadable"}
 	f := &leases.Flags{}
 	cmd := &cobra.Command{
 		Use:     "ls [PREFIX]",
@@ -66,27 +67,22 @@ states, such as "held (dead)" and "expired?". "holdfast object ls" lists objects
   holdfast ls jobs --state held
   holdfast ls --json | jq '.[] | select(.liveness == "dead")'`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			prefix := ""
-			if len(args) > 0 {
-				if stores.IsURL(args[0]) {
-					return exit.Usagef("ls lists locks: for objects use holdfast object ls URL")
-				}
-				prefix = strings.TrimSuffix(args[0], "/")
-			}
-			switch state {
-			case "", "held", "shared", "free", "broken", "unreadable":
-			default:
+			prefix := strings.Join(args, "") // at most one
+			switch {
+			case stores.IsURL(prefix):
+				return exit.Usagef("ls lists locks: for objects use holdfast object ls URL")
+			case state != "" && !slices.Contains(states, state):
 				return exit.Usagef("--state must be held, shared, free, broken or unreadable, not %q", state)
 			}
 			return a.WithClient(cmd.Context(), f, nil, func(client *lease.Client, st stores.Opened) error {
-				return a.ls(cmd.Context(), client, st, prefix, state, all || state != "")
+				return a.ls(cmd.Context(), client, st, strings.TrimSuffix(prefix, "/"), state, all || state != "")
 			})
 		},
 	}
 	f.AddClockDrift(cmd.Flags())
 	cmd.Flags().BoolVarP(&all, "all", "a", false, "also list all free locks")
 	cmd.Flags().StringVar(&state, "state", "", "list only locks in this state: held, shared, free, broken or unreadable")
-	cmdline.CompleteFlag(cmd, "state", "held", "shared", "free", "broken", "unreadable")
+	cmdline.CompleteFlag(cmd, "state", states...)
 	return cmd
 }
 

@@ -56,21 +56,17 @@ also removes the test data of a "bench" or "doctor" that was killed.`,
 		ValidArgsFunction: cmdline.CompleteFirst(a.CompleteLocks()),
 		Args:              cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			prefix := ""
-			if len(args) > 0 {
-				if stores.IsURL(args[0]) {
-					return exit.Usagef("sweep removes records of locks: to remove what interrupted uploads left, use holdfast object sweep URL")
-				}
-				prefix = strings.TrimSuffix(args[0], "/")
-			}
-			if olderThan == 0 {
+			prefix := strings.Join(args, "") // at most one
+			switch {
+			case stores.IsURL(prefix):
+				return exit.Usagef("sweep removes records of locks: to remove what interrupted uploads left, use holdfast object sweep URL")
+			case olderThan == 0:
 				return exit.Usagef("--older-than is missing: for example --older-than 720h")
-			}
-			if olderThan < lease.MinSweepAge {
+			case olderThan < lease.MinSweepAge:
 				return exit.Usagef("%s must be at least %v, not %v", cmdline.AsGiven(cmd.Flags().Lookup("older-than")), lease.MinSweepAge, olderThan)
 			}
 			return a.WithClient(cmd.Context(), &leases.Flags{}, nil, func(client *lease.Client, st stores.Opened) error {
-				return a.sweepLocks(cmd.Context(), client, st, prefix, olderThan, dryRun)
+				return a.sweepLocks(cmd.Context(), client, st, strings.TrimSuffix(prefix, "/"), olderThan, dryRun)
 			})
 		},
 	}
@@ -128,11 +124,7 @@ func (a *access) sweepLocks(ctx context.Context, client *lease.Client, st stores
 			a.Notef("%d records of a killed bench or doctor are on %s%s", left, st.URL, map[bool]string{false: ", and removed"}[dryRun])
 		}
 	}
-	verb := "removed"
-	if dryRun {
-		verb = "would be removed"
-	}
-	a.Notef("%d locks %s from %s", removed, verb, st.URL)
+	a.Notef("%d locks %s from %s", removed, output.Done(dryRun, "removed"), st.URL)
 	return nil
 }
 

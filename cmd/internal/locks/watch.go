@@ -52,10 +52,7 @@ change, and at the end.`,
 		ValidArgsFunction: cmdline.CompleteFirst(a.CompleteLocks()),
 		Args:              cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			prefix := ""
-			if len(args) > 0 {
-				prefix = strings.TrimSuffix(args[0], "/")
-			}
+			prefix := strings.TrimSuffix(strings.Join(args, ""), "/") // at most one
 			if poll <= 0 {
 				return exit.Usagef("--poll-interval must be longer than zero")
 			}

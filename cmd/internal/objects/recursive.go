@@ -259,10 +259,8 @@ func (a *access) rmTree(ctx context.Context, raw string, opts *object.WriteOptio
 		return exit.Usagef("%s is a whole bucket: name a prefix, or add --all", at)
 	}
 	return a.withBucket(ctx, at, func(ctx context.Context, b stores.Bucket) error {
-		t := a.newTree("removed")
-		if dryRun {
-			t.done = "would be removed"
-		} else if !yes && a.Interactive() {
+		t := a.newTree(output.Done(dryRun, "removed"))
+		if !dryRun && !yes && a.Interactive() {
 			if err := a.confirmTree(ctx, t, b, at); err != nil {
 				return err
 			}
@@ -292,17 +290,16 @@ func (a *access) confirmTree(ctx context.Context, t *tree, b stores.Bucket, at *
 	if n == 0 {
 		return nil
 	}
-	yes := make(chan bool, 1)
-	go func() { yes <- a.Confirmed(fmt.Sprintf("Remove %d objects (%s) below %s?", n, output.Bytes(size), at)) }()
+	answer := make(chan error, 1)
+	go func() {
+		answer <- a.Confirm(fmt.Sprintf("Remove %d objects (%s) below %s?", n, output.Bytes(size), at), fmt.Sprintf("nothing was removed below %s", at))
+	}()
 	select {
 	case <-ctx.Done():
 		return context.Cause(ctx)
-	case ok := <-yes:
-		if !ok {
-			return exit.With(exit.Failed, fmt.Errorf("nothing was removed below %s", at))
-		}
+	case err := <-answer:
+		return err
 	}
-	return nil
 }
 
 // prefixView is a level of keys, as it is printed with --json. Its fields are stable.

@@ -132,10 +132,6 @@ func (a *access) sweepObjects(ctx context.Context, b stores.Bucket, prefix strin
 	if err != nil {
 		return err
 	}
-	verb := "removed from"
-	if o.DryRun {
-		verb = "would be removed from"
-	}
-	a.Notef("%d uploads and %d bodies %s %s; %d uploads may be in progress", len(view.Uploads), view.Bodies, verb, b.URL, view.Young)
+	a.Notef("%d uploads and %d bodies %s %s; %d uploads may be in progress", len(view.Uploads), view.Bodies, output.Done(o.DryRun, "removed from"), b.URL, view.Young)
 	return nil
 }

@@ -37,6 +37,14 @@ func Away(d time.Duration) string {
 	return "in " + Ago(d)
 }
 
+// Done says what was done, or would be done in a dry run.
+func Done(dryRun bool, done string) string {
+	if dryRun {
+		return "would be " + done
+	}
+	return done
+}
+
 // Bytes formats a number of bytes for people.
 func Bytes(n int64) string {
 	switch {
