@@ -69,10 +69,10 @@ func Directory(root string, opts *DirectoryOptions) *Target {
 			return []Step{
 				{"file-system", "the file system", true, p.fileSystem},
 				{"permissions", "permissions", false, p.permissions},
-				{"place", "stores inside each other", true, p.nested},
+				Single("place", "stores inside each other", true, p.nested),
 				{"append", "processes that append", true, p.appending},
-				{"hard-links", "hard links and renames", true, p.links},
-				{"flush", "flushing to the disk", false, p.flush},
+				Single("hard-links", "hard links and renames", true, p.links),
+				Single("flush", "flushing to the disk", false, p.flush),
 				{"notify", "notification of changes", false, p.notify},
 				{"presence", "presence of processes", false, p.presence},
 			}
@@ -235,8 +235,7 @@ func (p *directory) permissions(context.Context) []Check {
 }
 
 // links tests the operations on names that the store needs.
-func (p *directory) links(context.Context) []Check {
-	c := Finding("hard-links", "hard links and renames", true)
+func (p *directory) links(_ context.Context, c Check) []Check {
 	const without = "Holdfast cannot replace the file of a lock safely; use another file system"
 	const from, to = "link-from", "link-to"
 	if err := p.own.WriteFile(from, []byte("x"), 0o600); err != nil {
@@ -266,8 +265,7 @@ func (p *directory) links(context.Context) []Check {
 }
 
 // flush measures what it takes to make a small write durable.
-func (p *directory) flush(context.Context) []Check {
-	c := Finding("flush", "flushing to the disk", false)
+func (p *directory) flush(_ context.Context, c Check) []Check {
 	f, err := p.own.Create("flush")
 	if err != nil {
 		return p.e.Failed(c, err)
@@ -312,41 +310,37 @@ func (p *directory) notify(ctx context.Context) []Check {
 		}
 		return c.Warn(found, instead)
 	}
+	watcher, ok := store.As[store.Watcher](p.e.Handles[1])
+	if !ok {
+		return c.Warn("the store cannot watch", instead)
+	}
 	var times []time.Duration
 	var v store.Version
 	for range 5 {
-		w, err := p.e.Handles[0].Put(ctx, "notify", v, Value())
+		seen, err := p.e.Handles[0].Put(ctx, "notify", v, Value())
 		if err != nil {
 			return p.e.Failed(c, err)
 		}
-		v = w
-		watcher, ok := store.As[store.Watcher](p.e.Handles[1])
-		if !ok {
-			return c.Warn("the store cannot watch", instead)
-		}
-		woken := make(chan time.Time, 1)
-		failed := make(chan error, 1)
-		seen := v
+		var at time.Time
+		woken := make(chan error, 1)
 		go func() {
-			if err := watcher.Watch(ctx, "notify", seen); err != nil {
-				failed <- err
-				return
-			}
-			woken <- time.Now()
+			err := watcher.Watch(ctx, "notify", seen)
+			at = time.Now()
+			woken <- err
 		}()
 		time.Sleep(20 * time.Millisecond) // by then it most likely waits
 		began := time.Now()
-		if v, err = p.e.Handles[0].Put(ctx, "notify", v, Value()); err != nil {
+		if v, err = p.e.Handles[0].Put(ctx, "notify", seen, Value()); err == nil {
+			select {
+			case err = <-woken:
+			case <-ctx.Done():
+				err = ctx.Err()
+			}
+		}
+		if err != nil {
 			return p.e.Failed(c, err)
 		}
-		select {
-		case at := <-woken:
-			times = append(times, max(at.Sub(began), 0))
-		case err := <-failed:
-			return p.e.Failed(c, err)
-		case <-ctx.Done():
-			return p.e.Failed(c, ctx.Err())
-		}
+		times = append(times, max(at.Sub(began), 0))
 	}
 	return c.OK("a waiter is woken %v after a change", round(median(times)))
 }

@@ -448,6 +448,19 @@ func (e *Examination) Objects() map[string]int {
 	return maps.Clone(e.objects)
 }
 
+// Single returns a step that makes one check, with the id and the name of the step.
+func Single(id, what string, needed bool, run func(ctx context.Context, c Check) []Check) Step {
+	return Step{id, what, needed, func(ctx context.Context) []Check { return run(ctx, Finding(id, what, needed)) }}
+}
+
+// Folder returns a prefix with a slash at its end; nothing for an empty one.
+func Folder(prefix string) string {
+	if prefix = strings.Trim(prefix, "/"); prefix != "" {
+		prefix += "/"
+	}
+	return prefix
+}
+
 // Finding returns a check that has no result yet.
 func Finding(id, what string, needed bool) Check { return Check{ID: id, What: what, Needed: needed} }
 
@@ -544,18 +557,13 @@ func Registers(name string, st store.Store) *Target {
 			return nil
 		},
 		Clean: func(ctx context.Context, e *Examination) (left []string) {
-			var mu sync.Mutex
-			var wg sync.WaitGroup
-			for _, key := range e.Made() {
-				wg.Go(func() { // all at once: see above
-					if err := trial.Remove(ctx, st, key); err != nil {
-						mu.Lock()
-						left = append(left, key)
-						mu.Unlock()
-					}
-				})
+			keys := e.Made()
+			errs := workerpool.Each(len(keys), len(keys), func(i int) error { return trial.Remove(ctx, st, keys[i]) }) // all at once: see above
+			for i, err := range errs {
+				if err != nil {
+					left = append(left, keys[i])
+				}
 			}
-			wg.Wait()
 			return left
 		},
 	}

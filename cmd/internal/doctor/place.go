@@ -26,31 +26,27 @@ const (
 // place checks whether another store of the same kind has some of the registers of this store. A lock has
 // different names in the two stores, and its record has only one. So each store refuses the locks of the
 // other store as unreadable.
-func (r *registers) place() Step {
-	const id, what = "place", "stores inside each other"
+func (r *registers) place(ctx context.Context, c Check) []Check {
 	const useOther = "each of the two stores refuses records of the other store: use a prefix that is not inside another store"
-	return Step{id, what, false, func(ctx context.Context) []Check {
-		c := Finding(id, what, false)
-		if r.whole == nil { // a directory; see [directory.nested]
-			return nil
+	if r.whole == nil { // a directory; see [directory.nested]
+		return nil
+	}
+	prefix := strings.Split(store.TraitsOf(r.whole).Prefix, "/")
+	if i := slices.IndexFunc(prefix, own); i >= 0 {
+		return c.Warn(fmt.Sprintf("the prefix contains %q, so a store with the prefix %q has the same records", prefix[i], strings.Join(prefix[:i], "/")), useOther)
+	}
+	for _, dir := range ownDirs {
+		inner, err := r.innerStore(ctx, dir)
+		switch {
+		case errors.Is(err, errors.ErrUnsupported), errors.Is(err, store.ErrDenied): // "list-registers" reports it
+			return c.OK("not searched, because this needs a listing")
+		case err != nil:
+			return r.Failed(c, err)
+		case inner != "":
+			return c.Warn(fmt.Sprintf("another store has the prefix %q below this store", inner), useOther)
 		}
-		prefix := strings.Split(store.TraitsOf(r.whole).Prefix, "/")
-		if i := slices.IndexFunc(prefix, own); i >= 0 {
-			return c.Warn(fmt.Sprintf("the prefix contains %q, so a store with the prefix %q has the same records", prefix[i], strings.Join(prefix[:i], "/")), useOther)
-		}
-		for _, dir := range ownDirs {
-			inner, err := r.innerStore(ctx, dir)
-			switch {
-			case errors.Is(err, errors.ErrUnsupported), errors.Is(err, store.ErrDenied): // "list-registers" reports it
-				return c.OK("not searched, because this needs a listing")
-			case err != nil:
-				return r.Failed(c, err)
-			case inner != "":
-				return c.Warn(fmt.Sprintf("another store has the prefix %q below this store", inner), useOther)
-			}
-		}
-		return c.OK("none found")
-	}}
+	}
+	return c.OK("none found")
 }
 
 func own(segment string) bool { return slices.Contains(ownDirs, segment) }
@@ -96,8 +92,7 @@ var storeParts = []string{"k", "alive", "wake", "tmp"}
 
 // nested checks whether the directory is inside a part of another store, or another store is inside a part
 // of it. The outer store takes the files of the inner store for its own keys.
-func (p *directory) nested(context.Context) []Check {
-	c := Finding("place", "stores inside each other", true)
+func (p *directory) nested(_ context.Context, c Check) []Check {
 	const useOther = "the outer store takes the files of the inner store for its own, and a sweep can remove them: use a directory that is not inside a store"
 	root, err := filepath.Abs(p.root)
 	if err == nil {

@@ -39,11 +39,11 @@ func (r *registers) steps() []Step {
 		r.rule("delete-version", "a delete that names a wrong version", (*registerrules.Space).DeleteSuperseded, isAsItWas),
 		r.rule("recreate", "delete, then create again", (*registerrules.Space).Recreate, "the new register has a new version; a write with the old version is refused"),
 		r.rule("equal-values", "equal values written twice", (*registerrules.Space).EqualValues, "each has its own version"),
-		{"read-after-write", "reading a register that was just written", true, r.readAfterWrite},
-		{"large-value", "a value of 64 KiB, and unusual names", true, r.large},
-		{"list-registers", "listing registers that were just written", false, r.list},
-		r.place(),
-		{"latency", "how long a write and a read take", false, r.latency},
+		Single("read-after-write", "reading a register that was just written", true, r.readAfterWrite),
+		Single("large-value", "a value of 64 KiB, and unusual names", true, r.large),
+		Single("list-registers", "listing registers that were just written", false, r.list),
+		Single("place", "stores inside each other", false, r.place),
+		Single("latency", "how long a write and a read take", false, r.latency),
 	}
 }
 
@@ -72,8 +72,7 @@ func (r *registers) holds(ctx context.Context, key string, version store.Version
 
 // rule makes the check of a rule that all registers keep.
 func (r *registers) rule(id, what string, check func(*registerrules.Space, context.Context) error, ok string, args ...any) Step {
-	return Step{id, what, true, func(ctx context.Context) []Check {
-		c := Finding(id, what, true)
+	return Single(id, what, true, func(ctx context.Context, c Check) []Check {
 		err := check(r.space(), ctx)
 		var broken *registerrules.Broken
 		switch {
@@ -83,7 +82,7 @@ func (r *registers) rule(id, what string, check func(*registerrules.Space, conte
 			return r.Failed(c, err)
 		}
 		return c.OK(ok, args...)
-	}}
+	})
 }
 
 // wrongVersion checks that a superseded version is refused, and whether the refusal
@@ -117,8 +116,7 @@ func (r *registers) wrongVersion() Step {
 	return s
 }
 
-func (r *registers) readAfterWrite(ctx context.Context) []Check {
-	c := Finding("read-after-write", "reading a register that was just written", true)
+func (r *registers) readAfterWrite(ctx context.Context, c Check) []Check {
 	var v store.Version
 	for i := range r.o.samples {
 		mine := Value()
@@ -138,8 +136,7 @@ func (r *registers) readAfterWrite(ctx context.Context) []Check {
 	return c.OK("each read saw the last write, %d times out of %d", r.o.samples, r.o.samples)
 }
 
-func (r *registers) large(ctx context.Context) []Check {
-	c := Finding("large-value", "a value of 64 KiB, and unusual names", true)
+func (r *registers) large(ctx context.Context, c Check) []Check {
 	for key, v := range map[string][]byte{
 		"large":                            bytes.Repeat([]byte{0, 'x', '\n', 0xff}, store.MaxValue/4),
 		"odd/ü %2F:?*\"<>|\\\n/A.json":     Value(),
@@ -161,8 +158,7 @@ func (r *registers) large(ctx context.Context) []Check {
 	return c.OK("the values were read as they were written")
 }
 
-func (r *registers) list(ctx context.Context) []Check {
-	c := Finding("list-registers", "listing registers that were just written", false)
+func (r *registers) list(ctx context.Context, c Check) []Check {
 	instead := "ls, watch and sweep can miss locks; leases use no listings"
 	keys := func() (all []string, err error) {
 		for key, err := range store.List(ctx, r.Handles[1], "listed") {
@@ -206,8 +202,7 @@ func (r *registers) list(ctx context.Context) []Check {
 	return c.OK("complete")
 }
 
-func (r *registers) latency(ctx context.Context) []Check {
-	c := Finding("latency", "how long a write and a read take", false)
+func (r *registers) latency(ctx context.Context, c Check) []Check {
 	var writes, reads []time.Duration
 	var v store.Version
 	pad := bytes.Repeat([]byte("x"), 300)

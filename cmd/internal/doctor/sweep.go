@@ -20,17 +20,9 @@ const (
 	dirPrefix = ".holdfast-doctor-"
 )
 
-// Sweep removes the test data of killed examinations that began before the given time, and returns how
+// Sweeper removes the test data of killed examinations that began before the given time, and returns how
 // many such items there were. Call [trial.Sweep] first: it removes the registers below [Dir] that the
 // store can list.
-func (t *Target) Sweep(ctx context.Context, before time.Time, dryRun bool) (n int, err error) {
-	if t.Killed == nil {
-		return 0, nil
-	}
-	return t.Killed(ctx, before, dryRun)
-}
-
-// Sweeper does what [Target.Sweep] says.
 type Sweeper func(ctx context.Context, before time.Time, dryRun bool) (n int, err error)
 
 // sweep removes the directories of killed examinations. Only what this user alone

@@ -91,7 +91,7 @@ func TestSweep(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					n, err := on.sweeping.Sweep(t.Context(), step.before, step.dryRun)
+					n, err := on.sweeping.Killed(t.Context(), step.before, step.dryRun)
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -153,11 +153,11 @@ func TestSweepThatSeesNoVersions(t *testing.T) {
 		if _, err := doctor.Run(t.Context(), on.killed, doctor.Quick()); err != nil {
 			t.Log(err)
 		}
-		n, err := on.sweeping.Sweep(t.Context(), time.Now().Add(time.Second), false)
+		n, err := on.sweeping.Killed(t.Context(), time.Now().Add(time.Second), false)
 		if n == 0 || !errors.Is(err, store.ErrDenied) || on.left() != before {
 			t.Errorf("swept %d, %v; %d stay", n, err, on.left()-before)
 		}
-		if n, err := on.sweeping.Sweep(t.Context(), time.Now().Add(time.Second), false); n != 0 || err != nil {
+		if n, err := on.sweeping.Killed(t.Context(), time.Now().Add(time.Second), false); n != 0 || err != nil {
 			t.Errorf("again: swept %d, %v", n, err)
 		}
 	})

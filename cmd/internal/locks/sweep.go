@@ -146,6 +146,9 @@ func (a *access) sweepTrials(ctx context.Context, st store.Store, before time.Ti
 		return n, err
 	}
 	defer leave()
-	left, err := target.Sweep(ctx, before, dryRun)
+	if target.Killed == nil {
+		return n, nil
+	}
+	left, err := target.Killed(ctx, before, dryRun)
 	return n + left, err
 }

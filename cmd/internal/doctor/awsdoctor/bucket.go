@@ -27,7 +27,7 @@ import (
 type bucket struct {
 	client *s3.Client
 	name   string
-	prefix string // without slashes at its ends
+	prefix string // ends with a slash unless it is empty
 
 	b      *s3bucket.Bucket // as programs use it
 	native *s3bucket.Bucket // sends every condition without changing it
@@ -44,7 +44,7 @@ type bucket struct {
 // S3 returns the target of a bucket on S3. All registers are below the prefix. The options must not set a
 // scratch prefix.
 func S3(client *s3.Client, name, prefix string, opts *s3bucket.Options) *doctor.Target {
-	p := &bucket{client: client, name: name, prefix: strings.Trim(prefix, "/")}
+	p := &bucket{client: client, name: name, prefix: doctor.Folder(prefix)}
 	return &doctor.Target{
 		Kind: "s3", Name: strings.TrimSuffix("s3://"+name+"/"+p.prefix, "/"),
 		Begin: func(ctx context.Context, e *doctor.Examination) error { return p.begin(ctx, e, opts) },
@@ -88,23 +88,19 @@ func (p *bucket) begin(ctx context.Context, e *doctor.Examination, opts *s3bucke
 
 // below is the key of an object of ours.
 func (p *bucket) below(name string) string {
-	key := p.e.Dir + "/" + name
-	if p.prefix != "" {
-		key = p.prefix + "/" + key
-	}
-	return key
+	return p.prefix + p.e.Dir + "/" + name
 }
 
 func (p *bucket) steps() []doctor.Step {
-	steps := []doctor.Step{{ID: "rights", What: "rights", Needed: true, Run: p.rights}}
+	steps := []doctor.Step{doctor.Single("rights", "rights", true, p.rights)}
 	for _, a := range abilities {
-		steps = append(steps, doctor.Step{ID: string(a.ability), What: a.what, Needed: a.needed, Run: func(ctx context.Context) []doctor.Check { return p.ability(ctx, a) }})
+		steps = append(steps, doctor.Single(string(a.ability), a.what, a.needed, func(ctx context.Context, c doctor.Check) []doctor.Check { return p.ability(ctx, c, a) }))
 	}
 	return append(steps,
-		doctor.Step{ID: "objects", What: "conditional writes of objects", Needed: false, Run: p.objects},
-		doctor.Step{ID: "deleted-object", What: "create-if-absent where an object was deleted", Needed: false, Run: p.deleted},
+		doctor.Single("objects", "conditional writes of objects", false, p.objects),
+		doctor.Single("deleted-object", "create-if-absent where an object was deleted", false, p.deleted),
 		doctor.Step{ID: "equal-bodies", What: "equal bodies", Needed: true, Run: p.equalBodies},
-		doctor.Step{ID: "list-objects", What: "listing objects that were just written", Needed: false, Run: p.list},
+		doctor.Single("list-objects", "listing objects that were just written", false, p.list),
 		doctor.Step{ID: "clock", What: "the store's clock", Needed: true, Run: p.clock},
 		doctor.Step{ID: "legacy", What: oldLocks.what, Needed: false, Run: p.foreignLocks}, // before the advice of the next
 		doctor.Step{ID: "settings", What: "settings of the bucket", Needed: false, Run: p.settings},
@@ -112,7 +108,7 @@ func (p *bucket) steps() []doctor.Step {
 }
 
 // rights tries each kind of request once, to find missing rights.
-func (p *bucket) rights(ctx context.Context) []doctor.Check {
+func (p *bucket) rights(ctx context.Context, c doctor.Check) []doctor.Check {
 	var r doctor.Rights
 	key := p.below("objects/rights")
 	_, put := p.put(ctx, key, "Holdfast tests its rights with this object. You can delete it.\n", nil)
@@ -134,7 +130,6 @@ func (p *bucket) rights(ctx context.Context) []doctor.Check {
 		}
 		r.Tried("s3:ListBucket", "ls, watch and sweep do not work: grant this right on the bucket", false, err)
 	}
-	c := doctor.Finding("rights", "rights", true)
 	switch {
 	case len(r.Missing) > 0:
 		return r.Missing
@@ -158,8 +153,7 @@ var strategies = []struct {
 
 // objects reports how each kind of conditional write of an object is made safe. Other
 // checks report a condition that the store lacks.
-func (p *bucket) objects(ctx context.Context) []doctor.Check {
-	c := doctor.Finding("objects", "conditional writes of objects", false)
+func (p *bucket) objects(ctx context.Context, c doctor.Check) []doctor.Check {
 	client, err := object.New(p.b, &object.Options{Reserver: p.e.Target.Reserver})
 	if err != nil {
 		return p.e.Failed(c, err)
@@ -215,8 +209,7 @@ var abilities = [...]ability{
 
 // ability tries a condition where it holds and where it does not. Then it checks that the
 // object has the right content.
-func (p *bucket) ability(ctx context.Context, a ability) []doctor.Check {
-	c := doctor.Finding(string(a.ability), a.what, a.needed)
+func (p *bucket) ability(ctx context.Context, c doctor.Check, a ability) []doctor.Check {
 	var err error
 	switch {
 	case a.ability != object.PartsIfAbsent && a.ability != object.PartsIfMatch:
@@ -225,8 +218,7 @@ func (p *bucket) ability(ctx context.Context, a ability) []doctor.Check {
 			err = found[a.ability]
 		}
 	case p.b.OnAWS():
-		c.Result, c.Found = doctor.NotTested, "not tested here, because Amazon S3 documents it"
-		return []doctor.Check{c}
+		return c.As(doctor.NotTested, "not tested here, because Amazon S3 documents it", "")
 	default:
 		err = p.b.Verify(ctx, a.ability) // it knows how to upload little in parts
 	}
@@ -265,8 +257,7 @@ func (p *bucket) put(ctx context.Context, key, body string, opts *object.PutOpti
 	return info.Version, err
 }
 
-func (p *bucket) deleted(ctx context.Context) []doctor.Check {
-	c := doctor.Finding("deleted-object", "create-if-absent where an object was deleted", false)
+func (p *bucket) deleted(ctx context.Context, c doctor.Check) []doctor.Check {
 	key := p.below("objects/deleted")
 	_, err := p.put(ctx, key, "1", nil)
 	if err == nil {
@@ -305,8 +296,7 @@ func (p *bucket) equalBodies(ctx context.Context) []doctor.Check {
 	return c.OK("every write has a different ETag")
 }
 
-func (p *bucket) list(ctx context.Context) []doctor.Check {
-	c := doctor.Finding("list-objects", "listing objects that were just written", false)
+func (p *bucket) list(ctx context.Context, c doctor.Check) []doctor.Check {
 	dir := p.below("objects/listed/")
 	for i := range 3 {
 		if _, err := p.put(ctx, fmt.Sprintf("%s%d", dir, i), "x", nil); err != nil {
@@ -500,23 +490,17 @@ func (p *bucket) versioning(c doctor.Check, s s3bucket.Settings) []doctor.Check 
 	case p.otherErr != nil:
 		return c.Warn(s.Versioning, "every renewal is a version, 8,640 a day for each lock: let a lifecycle rule remove old versions, unless an "+s3verstore.Scheme+":// store is below the prefix (doctor could not list it)")
 	case s.Unreadable["lifecycle"] != nil:
-		checks := c.Warn(s.Versioning, "every renewal is a version: let a lifecycle rule remove old versions")
-		checks[0].Advice = append(checks[0].Advice, p.rule()...)
-		return checks
+		c.Advice = append(c.Advice, p.rule()...)
+		return c.Warn(s.Versioning, "every renewal is a version: let a lifecycle rule remove old versions")
 	}
-	checks := c.Warn(s.Versioning+", and no rule removes old versions", "every renewal is a version, 8,640 a day for each lock: set the lifecycle rule below")
-	checks[0].Advice = append(checks[0].Advice, p.rule()...)
-	return checks
+	c.Advice = append(c.Advice, p.rule()...)
+	return c.Warn(s.Versioning+", and no rule removes old versions", "every renewal is a version, 8,640 a day for each lock: set the lifecycle rule below")
 }
 
 func (p *bucket) rule() []doctor.Advice {
-	dir := p.prefix + "/"
-	if p.prefix == "" {
-		dir = "lock/"
-	}
 	return []doctor.Advice{{
 		What: "lifecycle rule, for: aws s3api put-bucket-lifecycle-configuration --bucket " + p.name + " --lifecycle-configuration file://rule.json (this command replaces all rules of the bucket, so add the present rules to the file; the rule destroys the locks of an " + s3verstore.Scheme + ":// store below the prefix)",
-		Text: s3bucket.LifecycleRule(dir),
+		Text: s3bucket.LifecycleRule(cmp.Or(p.prefix, "lock/")),
 	}}
 }
 

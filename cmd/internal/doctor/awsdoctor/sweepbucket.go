@@ -20,9 +20,7 @@ import (
 // sweepBucket removes the objects, versions and uploads of killed examinations. Without a
 // client it leaves delete markers.
 func sweepBucket(b *s3bucket.Bucket, client *s3.Client, prefix string) doctor.Sweeper {
-	if prefix = strings.Trim(prefix, "/"); prefix != "" {
-		prefix += "/"
-	}
+	prefix = doctor.Folder(prefix)
 	dir := prefix + doctor.Dir + "/"
 	return func(ctx context.Context, before time.Time, dryRun bool) (n int, err error) {
 		remove := func(remove func() error) error {

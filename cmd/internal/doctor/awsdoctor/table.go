@@ -34,15 +34,13 @@ type table struct {
 func DynamoDB(client *dynamodb.Client, name string, opts *dynamostore.Options) *doctor.Target {
 	p := &table{client: client, name: name, opts: *cmp.Or(opts, &dynamostore.Options{})}
 	p.opts.Unsafe = nil // it is to be seen what the table is, not what one puts up with
-	if prefix := strings.Trim(p.opts.Prefix, "/"); prefix != "" {
-		p.prefix = prefix + "/"
-	}
+	p.prefix = doctor.Folder(p.opts.Prefix)
 	return &doctor.Target{
 		Kind: "dynamodb", Name: strings.TrimSuffix("dynamodb://"+name+"/"+p.prefix, "/"),
 		Begin: p.begin,
 		Steps: func(*doctor.Examination) []doctor.Step {
 			return []doctor.Step{
-				{ID: "rights", What: "rights", Needed: true, Run: p.rights},
+				doctor.Single("rights", "rights", true, p.rights),
 				{ID: "table", What: "the table", Needed: true, Run: p.table},
 				{ID: "conditions", What: "the check before the first use", Needed: true, Run: p.firstUse},
 			}
@@ -127,7 +125,7 @@ func global(c doctor.Check, replicas []string, oneOrder bool, without string) []
 }
 
 // rights tries each kind of request once.
-func (p *table) rights(ctx context.Context) []doctor.Check {
+func (p *table) rights(ctx context.Context, c doctor.Check) []doctor.Check {
 	var r doctor.Rights
 	st := p.e.Handles[0]
 	_, put := st.Put(ctx, "rights", "", doctor.Value())
@@ -139,7 +137,6 @@ func (p *table) rights(ctx context.Context) []doctor.Check {
 		break
 	}
 	r.Tried("dynamodb:Query", "ls, watch and sweep do not work", false, list)
-	c := doctor.Finding("rights", "rights", true)
 	switch {
 	case len(r.Missing) > 0:
 		return r.Missing
@@ -164,9 +161,7 @@ func (p *table) firstUse(ctx context.Context) []doctor.Check {
 // clean removes our items, tombstones too.
 func (p *table) clean(ctx context.Context, e *doctor.Examination) (left []string) {
 	for _, key := range e.Made() {
-		key = p.prefix + key
-		err := p.remove(ctx, key)
-		if err != nil {
+		if p.remove(ctx, p.prefix+key) != nil {
 			left = append(left, key)
 		}
 	}

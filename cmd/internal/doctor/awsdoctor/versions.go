@@ -37,8 +37,8 @@ func VersionedS3(bucket *s3bucket.Bucket, prefix string, opts *s3verstore.Option
 		Steps: func(*doctor.Examination) []doctor.Step {
 			return []doctor.Step{
 				{ID: "settings", What: "settings of the bucket", Needed: true, Run: p.settings},
-				{ID: "removal", What: "removing versions", Needed: false, Run: p.removal},
-				{ID: "disorder", What: "the order of versions, and how long requests take", Needed: true, Run: p.disorder},
+				doctor.Single("removal", "removing versions", false, p.removal),
+				doctor.Single("disorder", "the order of versions, and how long requests take", true, p.disorder),
 			}
 		},
 		Clean:  func(ctx context.Context, _ *doctor.Examination) []string { return p.clean(ctx, prefix) },
@@ -54,9 +54,7 @@ func VersionedS3(bucket *s3bucket.Bucket, prefix string, opts *s3verstore.Option
 
 // clean removes all versions of the registers that were made.
 func (p *versions) clean(ctx context.Context, prefix string) []string {
-	if prefix = strings.Trim(prefix, "/"); prefix != "" {
-		prefix += "/"
-	}
+	prefix = doctor.Folder(prefix)
 	n, dir, also := 0, prefix+p.e.Dir+"/", ""
 	var reason error
 	for _, key := range p.e.Made() {
@@ -129,8 +127,7 @@ func orOff(status string) string {
 }
 
 // removal checks whether versions can be removed. Leases work as long as the bucket has space.
-func (p *versions) removal(ctx context.Context) []doctor.Check {
-	c := doctor.Finding("removal", "removing versions", false)
+func (p *versions) removal(ctx context.Context, c doctor.Check) []doctor.Check {
 	if _, err := p.e.Handles[0].Put(ctx, c.ID, "", doctor.Value()); err != nil {
 		return p.e.Failed(c, err)
 	}
@@ -146,8 +143,7 @@ func (p *versions) removal(ctx context.Context) []doctor.Check {
 
 // disorder measures how far the server is from showing each version at once and in
 // order, and whether the pause is long enough for it.
-func (p *versions) disorder(ctx context.Context) []doctor.Check {
-	c := doctor.Finding("disorder", "the order of versions, and how long requests take", true)
+func (p *versions) disorder(ctx context.Context, c doctor.Check) []doctor.Check {
 	// What it puts has to be removed again within the time of a step.
 	if end, ok := ctx.Deadline(); ok {
 		var cancel context.CancelFunc

@@ -26,16 +26,13 @@ type bucket struct {
 
 // Bucket returns the target of a bucket. All registers are below the prefix.
 func Bucket(b *gcsbucket.Bucket, prefix string) *doctor.Target {
-	p := &bucket{b: b}
-	if prefix = strings.Trim(prefix, "/"); prefix != "" {
-		p.prefix = prefix + "/"
-	}
+	p := &bucket{b: b, prefix: doctor.Folder(prefix)}
 	return &doctor.Target{
 		Kind: "gcs", Name: strings.TrimSuffix("gs://"+b.Name()+"/"+p.prefix, "/"),
 		Begin: p.begin,
 		Steps: func(*doctor.Examination) []doctor.Step {
 			return []doctor.Step{
-				{ID: "conditions", What: "conditional requests", Needed: true, Run: p.conditions},
+				doctor.Single("conditions", "conditional requests", true, p.conditions),
 				{ID: "settings", What: "settings of the bucket", Needed: false, Run: p.settings},
 			}
 		},
@@ -67,8 +64,7 @@ func (p *bucket) begin(ctx context.Context, e *doctor.Examination) (err error) {
 }
 
 // conditions tests each condition that the bucket does not know yet.
-func (p *bucket) conditions(ctx context.Context) []doctor.Check {
-	c := doctor.Finding("conditions", "conditional requests", true)
+func (p *bucket) conditions(ctx context.Context, c doctor.Check) []doctor.Check {
 	b := p.b.WithAbilities(p.prefix + p.e.Dir + "/objects/tried")
 	var lacking, leases []string
 	for _, a := range object.Abilities() {
