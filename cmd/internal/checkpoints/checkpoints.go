@@ -1,3 +1,4 @@
+// Package checkpoints has the commands about checkpoints, in a store or in a state file.
 package checkpoints
 
 import (
@@ -29,6 +30,15 @@ import (
 	"github.com/holdfast-go/holdfast/lease"
 	"github.com/holdfast-go/holdfast/store"
 )
+
+// access is the invocation of the command, as the commands of this package use it.
+type access struct{ leases.Opener }
+
+// Commands returns the commands of this package.
+func Commands(in *cmdline.Invocation) cmdline.Commands {
+	a := &access{leases.Opener{Invocation: in}}
+	return cmdline.Commands{"checkpoint": a.checkpointCommand}
+}
 
 // checkpointFlags are the flags of all checkpoint commands.
 type checkpointFlags struct {

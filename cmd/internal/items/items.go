@@ -1,3 +1,4 @@
+// Package items has the commands about items of tables, whose large attributes are objects.
 package items
 
 import (
@@ -22,6 +23,14 @@ import (
 	"github.com/holdfast-go/holdfast/items/largeitem"
 	"github.com/holdfast-go/holdfast/store"
 )
+
+// access is the invocation of the command, as the commands of this package use it.
+type access struct{ *cmdline.Invocation }
+
+// Commands returns the commands of this package.
+func Commands(in *cmdline.Invocation) cmdline.Commands {
+	return cmdline.Commands{"item": (&access{in}).itemCommand}
+}
 
 // itemFlags are the flags of every command of items.
 type itemFlags struct {

@@ -1,3 +1,4 @@
+// Package locks has the commands that show and change locks, and take none.
 package locks
 
 import (
@@ -23,6 +24,18 @@ import (
 	"github.com/holdfast-go/holdfast/lease"
 	"github.com/holdfast-go/holdfast/store"
 )
+
+// access is the invocation of the command, as the commands of this package use it.
+type access struct{ leases.Opener }
+
+// Commands returns the commands of this package.
+func Commands(in *cmdline.Invocation) cmdline.Commands {
+	a := &access{leases.Opener{Invocation: in}}
+	return cmdline.Commands{
+		"ls": a.lsCommand, "show": a.showCommand, "watch": a.watchCommand, "ask": a.askCommand,
+		"leader": a.leaderCommand, "history": a.historyCommand, "resize": a.resizeCommand, "break": a.breakCommand, "sweep": a.sweepCommand,
+	}
+}
 
 // inspect reads one lock, without the sessions that its record names. For a lock that cannot be
 // read it returns a view, too.
