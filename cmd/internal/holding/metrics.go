@@ -79,18 +79,18 @@ func (t *tally) add(ctx context.Context, result error) error {
 
 // write adds values to the file. At the beginning of a run there are none.
 func (t *tally) write(ctx context.Context, add map[string]float64, reason string) error {
-	dir, err := safefile.OpenAnyDir(filepath.Dir(t.file))
+	root, err := os.OpenRoot(filepath.Dir(t.file)) // so that no link leads out of the directory
 	if err != nil {
 		return err
 	}
-	defer dir.Close()
+	defer root.Close()
 	name := filepath.Base(t.file)
-	unlock, err := lockMetrics(ctx, filepath.Dir(t.file), name+".lock")
+	unlock, err := lockMetrics(ctx, root, name+".lock")
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	values, err := readMetrics(filepath.Dir(t.file), name)
+	values, err := readMetrics(root, name)
 	if err != nil {
 		return err
 	}
@@ -123,16 +123,11 @@ func (t *tally) write(ctx context.Context, add map[string]float64, reason string
 			}
 		}
 	}
-	return dir.Replace(name, ".metrics-", 0o644, values.AppendText(nil)) // the exporter may run as another user
+	return safefile.DirIn(root).Replace(name, ".metrics-", 0o644, values.AppendText(nil)) // the exporter may run as another user
 }
 
 // lockMetrics locks the file against other runs. It waits for at most a few seconds.
-func lockMetrics(ctx context.Context, dir, name string) (unlock func(), err error) {
-	root, err := os.OpenRoot(dir) // so that no link leads out of the directory
-	if err != nil {
-		return nil, err
-	}
-	defer root.Close()
+func lockMetrics(ctx context.Context, root *os.Root, name string) (unlock func(), err error) {
 	f, err := root.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, err
@@ -148,13 +143,8 @@ func lockMetrics(ctx context.Context, dir, name string) (unlock func(), err erro
 
 // readMetrics returns the values in a file of metrics. It leaves out metrics that Holdfast does not
 // write.
-func readMetrics(path, name string) (*promtext.Set, error) {
+func readMetrics(dir *os.Root, name string) (*promtext.Set, error) {
 	values := &promtext.Set{}
-	dir, err := os.OpenRoot(path)
-	if err != nil {
-		return nil, err
-	}
-	defer dir.Close()
 	f, info, err := safefile.OpenFile(dir, name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return values, nil

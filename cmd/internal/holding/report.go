@@ -41,13 +41,13 @@ type report struct {
 // openReport opens the file before run takes any lock, so that run reports early that it
 // cannot write the file. The file is new, and only this user can read it, since it holds
 // the command's arguments. It has its name when it is complete; until then no report of an earlier
-// run has that name. A device is written to as it is. Links and pipes are refused. A nil report
-// writes nothing.
+// run has that name. A device is written to as it is. Links and pipes are refused. With an empty path
+// the report is written to no file.
 func openReport(path string, names, argv []string) (*report, error) {
-	if path == "" {
-		return nil, nil
-	}
 	r := &report{path: path, Names: names, Command: argv, Started: time.Now()}
+	if path == "" {
+		return r, nil
+	}
 	if err := r.open(path); err != nil {
 		return nil, cmdline.Unwritable("--report", path, err)
 	}
@@ -95,9 +95,6 @@ func (r *report) open(path string) error {
 }
 
 func (r *report) acquired(set *lease.GuardSet, url func(*lease.Guard) string) {
-	if r == nil {
-		return
-	}
 	now := time.Now()
 	r.Acquired = &now
 	for _, g := range set.Guards() {
@@ -105,18 +102,11 @@ func (r *report) acquired(set *lease.GuardSet, url func(*lease.Guard) string) {
 	}
 }
 
-// ran notes how the command has ended.
-func (r *report) ran(end outcome) {
-	if r != nil {
-		r.started = end.started
-	}
-}
-
 // finish completes the report with the result of run, and returns that result. If the
 // report cannot be written and run has succeeded, it returns that failure; if run has
 // failed, it prints the failure to write as a note.
 func (a *access) finish(r *report, result error) error {
-	if r == nil {
+	if r.file == nil {
 		return result
 	}
 	err := r.write(result)

@@ -242,7 +242,7 @@ func (a *access) run(ctx context.Context, f *runFlags, names, argv []string) (er
 		cmd.Stdin, cmd.Stdout, cmd.Stderr = a.Stdin, a.Stdout, a.Stderr
 		end, err = a.supervise(f, cmd, under)
 	}
-	report.ran(end)
+	report.started = end.started
 	defer a.hook("release", f.hooks.release, cmd.Env)
 	ran := end.started && !end.asked && !end.stopped()
 	for _, g := range set.Guards() {
