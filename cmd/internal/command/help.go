@@ -61,7 +61,7 @@ func showUsage(cmd *cobra.Command) error {
 	if cmd.HasParent() && (cmd.Name() == "run" || cmd.Name() == "lead") {
 		groups = append(slices.Clone(runGroups), advanced)
 	}
-	own, grouped := &pflag.FlagSet{}, make([]*pflag.FlagSet, len(groups))
+	own, grouped := &pflag.FlagSet{}, make([]pflag.FlagSet, len(groups))
 	cmd.NonInheritedFlags().VisitAll(func(f *pflag.Flag) {
 		i := slices.IndexFunc(groups, func(g flagGroup) bool { return slices.Contains(strings.Fields(g.flags), f.Name) })
 		switch {
@@ -69,32 +69,25 @@ func showUsage(cmd *cobra.Command) error {
 		case i < 0 || f.Name == "ttl" && cmd.Name() == "lock" || f.Name == "holder" && cmd.Name() == "ask":
 			own.AddFlag(f)
 		default:
-			if grouped[i] == nil {
-				grouped[i] = &pflag.FlagSet{}
-			}
 			grouped[i].AddFlag(f)
 		}
 	})
 	last := len(groups) - 1
 	for i, g := range groups[:last] {
-		showFlags(w, g, grouped[i])
+		showFlags(w, g, &grouped[i])
 	}
 	showFlags(w, flagGroup{title: "Flags:"}, own)
-	if inherited := ownFlags(cmd); inherited != nil {
-		showFlags(w, flagGroup{title: "Flags of " + cmd.Parent().CommandPath() + ":"}, inherited)
-	}
+	showFlags(w, flagGroup{title: "Flags of " + cmd.Parent().CommandPath() + ":"}, ownFlags(cmd))
 	fmt.Fprint(w, "\nGlobal flags:\n      --store URL, --json, -q/--quiet, -v/--verbose, --help     (see holdfast help commands)\n")
-	showFlags(w, advanced, grouped[last])
+	showFlags(w, advanced, &grouped[last])
 	return nil
 }
 
-// ownFlags returns the flags that a command inherits from a group of commands; nil for none.
-func ownFlags(cmd *cobra.Command) (flags *pflag.FlagSet) {
+// ownFlags returns the flags that a command inherits from a group of commands.
+func ownFlags(cmd *cobra.Command) *pflag.FlagSet {
+	flags := &pflag.FlagSet{}
 	cmd.InheritedFlags().VisitAll(func(f *pflag.Flag) {
 		if cmd.Root().PersistentFlags().Lookup(f.Name) != f {
-			if flags == nil {
-				flags = &pflag.FlagSet{}
-			}
 			flags.AddFlag(f)
 		}
 	})
@@ -103,7 +96,7 @@ func ownFlags(cmd *cobra.Command) (flags *pflag.FlagSet) {
 
 // showFlags prints the flags of a group in the order of its list, or by name.
 func showFlags(w io.Writer, g flagGroup, flags *pflag.FlagSet) {
-	if flags == nil || !flags.HasAvailableFlags() {
+	if !flags.HasAvailableFlags() {
 		return
 	}
 	ordered := flags
