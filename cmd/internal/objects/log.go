@@ -69,21 +69,11 @@ Entries never change. If several programs append after the same entry, only one 
 
 // withLog opens the log of a URL, calls do, and closes it.
 func (a *access) withLog(ctx context.Context, raw string, do func(ctx context.Context, l *object.Log, name string) error) error {
-	at, err := a.parseLog(raw, false)
+	at, err := a.ParseLog(raw, false)
 	if err != nil {
 		return err
 	}
 	return a.withLogAt(ctx, at, do)
-}
-
-// parseLog takes the URL of a log apart.
-func (a *access) parseLog(raw string, makes bool) (*stores.ObjectURL, error) {
-	at, err := a.ParseObject(raw, makes)
-	if err != nil {
-		return nil, err
-	}
-	at.Key = strings.TrimSuffix(at.Key, "/")
-	return at, at.Object()
 }
 
 // withLogAt does what withLog does, for a URL that was already taken apart.
@@ -118,7 +108,7 @@ Status 74: the reply of the store was lost. append may have written the entry, o
 			if cmdline.EmptyFlag(cmd.Flags(), "expect") {
 				return exit.Usagef("--expect is empty: give the number of the last entry, or 0 for an empty log")
 			}
-			at, err := a.parseLog(args[0], true)
+			at, err := a.ParseLog(args[0], true)
 			if err != nil {
 				return err
 			}

@@ -75,18 +75,18 @@ func (a *access) cpFiles(ctx context.Context, from string, dst *stores.ObjectURL
 	defer root.Close()
 	t := a.newTree("copied")
 	empty := true
-	for range filesIn(ctx, root, ".") {
+	for range filesIn(root) {
 		empty = false
 		break
 	}
 	if dryRun || empty { // else an empty directory creates a bucket
-		return t.run(ctx, from, filesIn(ctx, root, "."), func(_ context.Context, e treeEntry) (string, any, error) {
+		return t.run(ctx, from, filesIn(root), func(_ context.Context, e treeEntry) (string, any, error) {
 			return urlBelow(dst, e.name), removedView{urlBelow(dst, e.name), dst.Key + e.name}, nil
 		})
 	}
 	t.bodies = true
 	return a.withBucket(ctx, dst, func(ctx context.Context, b stores.Bucket) error {
-		return t.run(ctx, from, filesIn(ctx, root, "."), func(ctx context.Context, e treeEntry) (string, any, error) {
+		return t.run(ctx, from, filesIn(root), func(ctx context.Context, e treeEntry) (string, any, error) {
 			name := filepath.FromSlash(e.name)
 			src, err := transfer.SourceOf(ctx, filepath.Join(from, name), -1, func() (*os.File, error) { return root.Open(name) })
 			if err != nil {

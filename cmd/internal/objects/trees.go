@@ -168,11 +168,11 @@ func objectsBelow(ctx context.Context, b stores.Bucket, prefix string, marks boo
 
 // filesIn yields the regular files in a directory and those below it. Of a directory it
 // holds one page of names at a time.
-func filesIn(ctx context.Context, root *os.Root, dir string) iter.Seq2[treeEntry, error] {
-	return func(yield func(treeEntry, error) bool) { eachFile(ctx, root, dir, yield) }
+func filesIn(root *os.Root) iter.Seq2[treeEntry, error] {
+	return func(yield func(treeEntry, error) bool) { eachFile(root, ".", yield) }
 }
 
-func eachFile(ctx context.Context, root *os.Root, dir string, yield func(treeEntry, error) bool) bool {
+func eachFile(root *os.Root, dir string, yield func(treeEntry, error) bool) bool {
 	f, err := root.Open(filepath.FromSlash(dir))
 	if err != nil {
 		return yield(treeEntry{name: dir}, err)
@@ -191,7 +191,7 @@ func eachFile(ctx context.Context, root *os.Root, dir string, yield func(treeEnt
 					return false
 				}
 			case info.IsDir():
-				if !eachFile(ctx, root, name, yield) {
+				if !eachFile(root, name, yield) {
 					return false
 				}
 			case !info.Mode().IsRegular():

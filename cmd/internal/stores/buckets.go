@@ -83,6 +83,16 @@ func (a *Access) ParseObject(raw string, makes bool) (*ObjectURL, error) {
 	return at, nil
 }
 
+// ParseLog takes the URL of a commit log apart.
+func (a *Access) ParseLog(raw string, makes bool) (*ObjectURL, error) {
+	at, err := a.ParseObject(raw, makes)
+	if err != nil {
+		return nil, err
+	}
+	at.Key = strings.TrimSuffix(at.Key, "/")
+	return at, at.Object()
+}
+
 // Object checks that the URL names an object, and not a bucket or a prefix.
 func (at *ObjectURL) Object() error {
 	switch {

@@ -176,12 +176,8 @@ func guard(inner http.Handler, o *serving.Access) http.Handler {
 // openLog opens a commit log of the form URL#KEY.
 func openLog(ctx context.Context, in *cmdline.Invocation, given string) (l dashboard.Log, done func(), err error) {
 	raw, key, _ := strings.Cut(given, "#")
-	at, err := in.ParseObject(raw, false)
+	at, err := in.ParseLog(raw, false)
 	if err != nil {
-		return l, nil, err
-	}
-	at.Key = strings.TrimSuffix(at.Key, "/")
-	if err := at.Object(); err != nil {
 		return l, nil, err
 	}
 	b, err := at.Open(ctx, &in.Access)
