@@ -29,20 +29,17 @@ func initDynamo(ctx context.Context, a *stores.Access, raw string) (map[string]a
 	if !errors.Is(err, store.ErrMisconfigured) {
 		return result, err
 	}
-	if made := createTable(ctx, raw); made != nil && store.InDoubt(made) {
+	client, table, opts, failed := dynamostore.FromURL(ctx, raw, nil)
+	if failed == nil {
+		failed = dynamostore.CreateTable(ctx, client, table, opts)
+	}
+	switch {
+	case store.InDoubt(failed):
 		return nil, err
-	} else if made != nil {
-		return nil, made
+	case failed != nil:
+		return nil, failed
 	}
 	return a.Usable(ctx, raw, true)
-}
-
-func createTable(ctx context.Context, raw string) error {
-	client, table, opts, err := dynamostore.FromURL(ctx, raw, nil)
-	if err != nil {
-		return err
-	}
-	return dynamostore.CreateTable(ctx, client, table, opts)
 }
 
 func dynamoTarget(ctx context.Context, _ *stores.Access, u *url.URL) (*doctor.Target, func(), error) {

@@ -85,19 +85,20 @@ func s3Target(ctx context.Context, a *stores.Access, u *url.URL) (_ *doctor.Targ
 	if err != nil {
 		return nil, nil, err
 	}
-	leave = func() {}
 	r, err := at.untried(ctx, a)
 	if err != nil {
 		return nil, nil, err
 	}
-	if r != nil {
-		leave = func() { r.Close() }
-		defer func() {
-			if err != nil {
-				r.Close()
-			}
-		}()
+	closeTable := func() {
+		if r != nil {
+			r.Close()
+		}
 	}
+	defer func() {
+		if err != nil {
+			closeTable()
+		}
+	}()
 	config, err := s3bucket.ParseURL(at.Store())
 	if err != nil {
 		return nil, nil, err
@@ -114,7 +115,7 @@ func s3Target(ctx context.Context, a *stores.Access, u *url.URL) (_ *doctor.Targ
 			awsdoctor.ReservingIn(target, t.Table, t.onAWS)
 		}
 	}
-	return target, leave, nil
+	return target, closeTable, nil
 }
 
 // openS3Bucket opens s3://BUCKET/KEY; see [s3bucket.Config] for its parameters. Further
