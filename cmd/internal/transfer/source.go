@@ -35,7 +35,7 @@ func OpenSource(ctx context.Context, stdin io.Reader, name string, want int64) (
 }
 
 // SourceOf is [OpenSource] for a file that open opens.
-func SourceOf(ctx context.Context, name string, want int64, open func() (*os.File, error)) (*Source, error) {
+func SourceOf(ctx context.Context, name string, want int64, open func() (*os.File, error)) (_ *Source, err error) {
 	s := &Source{Name: name, Size: want}
 	f, err := openUntil(ctx, open)
 	switch {
@@ -46,18 +46,20 @@ func SourceOf(ctx context.Context, name string, want int64, open func() (*os.Fil
 	case err != nil:
 		return nil, err
 	}
+	defer func() {
+		if err != nil {
+			f.Close()
+		}
+	}()
 	if s.Info, err = f.Stat(); err != nil {
-		f.Close()
 		return nil, err
 	}
 	s.File = f
 	switch mode := s.Info.Mode(); {
 	case mode.IsDir():
-		f.Close()
 		return nil, exit.Usagef("%s is a directory: put takes one file, or - for standard input; cp --recursive copies a directory", name)
 	case mode.IsRegular():
 		if want >= 0 && want != s.Info.Size() {
-			f.Close()
 			return nil, exit.Usagef("%s has %d bytes, not %d", name, s.Info.Size(), want)
 		}
 		s.Size = s.Info.Size()
@@ -91,16 +93,16 @@ func openUntil(ctx context.Context, open func() (*os.File, error)) (*os.File, er
 // unchanged is a file that no program may write to while put reads it. Otherwise put could
 // read neither the old content nor the new one.
 type unchanged struct {
-	*os.File
+	io.ReadSeeker
 	of *Source
 }
 
 func (u unchanged) Read(p []byte) (int, error) {
-	n, err := u.File.Read(p)
+	n, err := u.ReadSeeker.Read(p)
 	if err != io.EOF {
 		return n, err
 	}
-	now, err := u.Stat()
+	now, err := u.of.File.Stat()
 	switch {
 	case err != nil:
 		return n, err
@@ -108,11 +110,6 @@ func (u unchanged) Read(p []byte) (int, error) {
 		return n, fmt.Errorf("%s changed while put read it: start the put again when no program writes to the file", u.of.Name)
 	}
 	return n, io.EOF
-}
-
-// WriteTo hides the file's own WriteTo, which would bypass Read.
-func (u unchanged) WriteTo(w io.Writer) (int64, error) {
-	return io.Copy(w, struct{ io.Reader }{u})
 }
 
 func (s *Source) Close() error {
