@@ -93,15 +93,20 @@ func (a *access) advance(ctx context.Context, k checkpoint.Store, key string, to
 	if r.Status == 0 {
 		return refused
 	}
-	v := viewCheckpoint(r.Current)
-	v.Status = r.Status.String()
-	if err := a.printCheckpoint(v); err != nil {
+	if err := a.printResult(r); err != nil {
 		return err
 	}
 	if err := notSaved(r, opts.Token); err != nil {
 		return fmt.Errorf("checkpoint %q was not moved to %d, and has the sequence %d: %w", key, to.Sequence, r.Current.Sequence, err)
 	}
 	return nil
+}
+
+// printResult prints what is saved after an Advance.
+func (a *access) printResult(r checkpoint.Result) error {
+	v := viewCheckpoint(r.Current)
+	v.Status = r.Status.String()
+	return a.printCheckpoint(v)
 }
 
 // errBehind says that a higher sequence is saved. For a program that is good enough. A
@@ -153,9 +158,7 @@ func (a *access) advanceStream(ctx context.Context, k checkpoint.Store, key stri
 		}
 	}
 	if last != nil {
-		v := viewCheckpoint(last.Current)
-		v.Status = last.Status.String()
-		if err := a.printCheckpoint(v); err != nil {
+		if err := a.printResult(*last); err != nil {
 			return err
 		}
 	}

@@ -19,19 +19,19 @@ const (
 
 // CompleteAt offers completions for the arguments at these places, and files for the others.
 func CompleteAt(f cobra.CompletionFunc, places ...int) cobra.CompletionFunc {
-	return func(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
-		if !slices.Contains(places, len(args)) {
-			return nil, cobra.ShellCompDirectiveDefault
-		}
-		return f(cmd, args, begun)
-	}
+	return completeAt(f, cobra.ShellCompDirectiveDefault, places...)
 }
 
 // CompleteFirst offers completions for the first argument only.
 func CompleteFirst(f cobra.CompletionFunc) cobra.CompletionFunc {
+	return completeAt(f, cobra.ShellCompDirectiveNoFileComp, 0)
+}
+
+// completeAt offers completions for the arguments at these places, and what otherwise says for the others.
+func completeAt(f cobra.CompletionFunc, otherwise cobra.ShellCompDirective, places ...int) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
-		if len(args) > 0 {
-			return nil, cobra.ShellCompDirectiveNoFileComp
+		if !slices.Contains(places, len(args)) {
+			return nil, otherwise
 		}
 		return f(cmd, args, begun)
 	}

@@ -140,14 +140,11 @@ func (c *copier) lock(ctx context.Context, name string, dryRun bool) error {
 	switch {
 	case errors.Is(err, store.ErrNotFound): // deleted after it was listed
 		return nil
-	case errors.Is(err, store.ErrCorrupt):
-		c.note(func() { c.bad = append(c.bad, err) })
-		return nil
 	case errors.Is(err, lease.ErrHeld) && !store.InDoubt(err):
 		c.note(func() { c.held = append(c.held, output.OneLine(err)) })
 		return nil
 	case err != nil:
-		return err
+		return c.skipUnreadable(err)
 	}
 	c.note(func() {
 		c.read[lockDir+name] = string(r.From)
