@@ -133,17 +133,18 @@ func (b *bencher) run(ctx context.Context) error {
 	var guard *lease.Guard
 	acquire := func(int) (err error) { guard, err = handle.TryAcquire(ctx); return err }
 	release := func(int) error { return guard.Release(ctx) }
+	nothing := func(int) error { return nil }
 	for _, step := range []struct {
 		name              string
 		before, op, after func(i int) error
 	}{
-		{"conditional write", nil, func(int) (err error) { version, err = b.st.Put(ctx, "raw", version, value); return err }, nil},
-		{"read", nil, func(int) error { _, _, err := b.st.Get(ctx, "raw"); return err }, nil},
-		{"acquire a new lock", nil, func(i int) (err error) {
+		{"conditional write", nothing, func(int) (err error) { version, err = b.st.Put(ctx, "raw", version, value); return err }, nothing},
+		{"read", nothing, func(int) error { _, _, err := b.st.Get(ctx, "raw"); return err }, nothing},
+		{"acquire a new lock", nothing, func(i int) (err error) {
 			guard, err = client.TryAcquire(ctx, fmt.Sprintf("new-%d", i), nil)
 			return err
 		}, release},
-		{"acquire an existing lock", nil, func(i int) (err error) {
+		{"acquire an existing lock", nothing, func(i int) (err error) {
 			guard, err = other.TryAcquire(ctx, fmt.Sprintf("new-%d", i), nil)
 			return err
 		}, release},
@@ -158,19 +159,19 @@ func (b *bencher) run(ctx context.Context) error {
 				return acquire(i)
 			}
 			return nil
-		}, func(int) error { return guard.Renew(ctx) }, nil},
-		{"try a held lock", nil, func(int) error {
+		}, func(int) error { return guard.Renew(ctx) }, nothing},
+		{"try a held lock", nothing, func(int) error {
 			if _, err := other.TryAcquire(ctx, "again", nil); !errors.Is(err, lease.ErrHeld) {
 				return fmt.Errorf("the store granted a lock that was already held: %w", err)
 			}
 			return nil
-		}, nil},
+		}, nothing},
 		{"release", func(i int) error {
 			if i == 0 {
 				return nil // the step before has acquired it
 			}
 			return acquire(i)
-		}, release, nil},
+		}, release, nothing},
 	} {
 		if err := b.measure(step.name, step.before, step.op, step.after); err != nil {
 			return fmt.Errorf("%s: %w", step.name, err)
@@ -184,10 +185,8 @@ func (b *bencher) measure(name string, before, op, after func(i int) error) erro
 	times := make([]time.Duration, b.rounds)
 	requests := int64(0)
 	for i := range b.rounds {
-		if before != nil {
-			if err := before(i); err != nil {
-				return err
-			}
+		if err := before(i); err != nil {
+			return err
 		}
 		count, began := b.requests.Load(), time.Now()
 		if err := op(i); err != nil {
@@ -195,10 +194,8 @@ func (b *bencher) measure(name string, before, op, after func(i int) error) erro
 		}
 		times[i] = time.Since(began)
 		requests += b.requests.Load() - count
-		if after != nil {
-			if err := after(i); err != nil {
-				return err
-			}
+		if err := after(i); err != nil {
+			return err
 		}
 	}
 	slices.Sort(times)

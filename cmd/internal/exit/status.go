@@ -119,13 +119,12 @@ func Status(err error) int {
 		{store.ErrUnsafe, Unsafe},
 		{store.ErrCorrupt, Unsafe},
 		{store.ErrMisconfigured, Unsafe},
+		{store.ErrUnavailable, Unreachable},
+		{context.DeadlineExceeded, Unreachable},
 	} {
 		if errors.Is(err, m.target) {
 			return m.status
 		}
-	}
-	if errors.Is(err, store.ErrUnavailable) || errors.Is(err, context.DeadlineExceeded) {
-		return Unreachable
 	}
 	return Failed
 }
