@@ -12,12 +12,10 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	"golang.org/x/term"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/cmd/internal/cmdline"
@@ -175,7 +173,7 @@ func (a *access) waitingForFile(ctx context.Context, f *checkpointFlags, do func
 		ctx, cancel = context.WithTimeoutCause(ctx, cmp.Or(f.wait, time.Second), errFileBusy)
 		defer cancel()
 	}
-	if a.Verbose || a.onTerminal() {
+	if a.Verbose || output.Terminal(a.Stderr) != nil {
 		waits := time.AfterFunc(leases.ShowAfter, func() {
 			a.Notef("waiting for %s: another program has locked the file, or the disk is slow", f.file)
 		})
@@ -190,12 +188,6 @@ func (a *access) waitingForFile(ctx context.Context, f *checkpointFlags, do func
 
 // errFileBusy ends the wait for the lock of a state file.
 var errFileBusy = errors.New("the state file is locked")
-
-// onTerminal reports whether messages go to a terminal.
-func (a *access) onTerminal() bool {
-	f, ok := a.Stderr.(*os.File)
-	return ok && term.IsTerminal(int(f.Fd()))
-}
 
 // heldBy returns a function that looks up the holder of the lock with the name of a
 // checkpoint.
@@ -388,7 +380,7 @@ func (a *access) checkpointList(f *checkpointFlags) *cobra.Command {
 				if a.JSON {
 					return errors.Join(a.PrintJSON(views), err)
 				}
-				w := tabwriter.NewWriter(a.Stdout, 0, 8, 2, ' ', 0)
+				w := output.Columns(a.Stdout)
 				if len(views) > 0 {
 					fmt.Fprintln(w, "KEY\tSEQUENCE\tEVENT\tTOKEN\tWRITTEN")
 				}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -13,6 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/cmd/internal/cmdline"
 	"github.com/holdfast-go/holdfast/cmd/internal/exit"
+	"github.com/holdfast-go/holdfast/cmd/internal/output"
 	"github.com/holdfast-go/holdfast/cmd/internal/printable"
 )
 
@@ -81,7 +81,7 @@ func (a *access) printPast(key string, all []checkpoint.HistoryEntry, none bool)
 	if none {
 		a.Notef("checkpoint %q has no history: programs keep one with --history, or if HOLDFAST_HISTORY is 1", key)
 	}
-	w := tabwriter.NewWriter(a.Stdout, 0, 8, 2, ' ', 0)
+	w := output.Columns(a.Stdout)
 	for i, v := range views {
 		sequence, token := "-", ""
 		if v.Exists {

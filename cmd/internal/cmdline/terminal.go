@@ -7,16 +7,14 @@ import (
 	"os"
 	"strings"
 
-	"golang.org/x/term"
-
 	"github.com/holdfast-go/holdfast/cmd/internal/exit"
+	"github.com/holdfast-go/holdfast/cmd/internal/output"
 	"github.com/holdfast-go/holdfast/cmd/internal/printable"
 )
 
 // Interactive reports whether the command can ask a user.
 func (a *Invocation) Interactive() bool {
-	in, ok := a.Stdin.(*os.File)
-	return ok && term.IsTerminal(int(in.Fd()))
+	return output.Terminal(a.Stdin) != nil
 }
 
 // Confirm asks on the terminal. No answer means no: then Confirm returns an error that says what was not done.
@@ -32,6 +30,6 @@ func (a *Invocation) Confirm(question, notDone string) error {
 
 // Screen returns the file of standard output if it is a terminal that can show pictures.
 func (a *Invocation) Screen() (f *os.File, ok bool) {
-	f, ok = a.Stdout.(*os.File)
-	return f, ok && term.IsTerminal(int(f.Fd())) && os.Getenv("TERM") != "dumb"
+	f = output.Terminal(a.Stdout)
+	return f, f != nil && os.Getenv("TERM") != "dumb"
 }

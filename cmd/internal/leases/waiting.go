@@ -2,11 +2,8 @@ package leases
 
 import (
 	"fmt"
-	"os"
 	"strings"
 	"time"
-
-	"golang.org/x/term"
 
 	"github.com/holdfast-go/holdfast/cmd/internal/output"
 	"github.com/holdfast-go/holdfast/lease"
@@ -63,8 +60,8 @@ func (a *Opener) silent(url string, e lease.Event) {
 
 // showWait shows a wait until stop.
 func (a *Opener) showWait(e lease.Event, url string, holders func(lease.Record) string, notBefore func(string) time.Time, since time.Time, stop chan struct{}) {
-	file, _ := a.Stderr.(*os.File)
-	terminal := file != nil && !a.JSON && term.IsTerminal(int(file.Fd()))
+	file := output.Terminal(a.Stderr)
+	terminal := file != nil && !a.JSON
 	next, every := noteAfter, noteEvery
 	if terminal {
 		next, every = ShowAfter, time.Second

@@ -8,13 +8,13 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-go/holdfast/cmd/internal/cmdline"
 	"github.com/holdfast-go/holdfast/cmd/internal/leases"
+	"github.com/holdfast-go/holdfast/cmd/internal/output"
 	"github.com/holdfast-go/holdfast/cmd/internal/printable"
 	"github.com/holdfast-go/holdfast/cmd/internal/stores"
 	"github.com/holdfast-go/holdfast/internal/workerpool"
@@ -133,7 +133,7 @@ func (a *access) listHistory(ctx context.Context, client *lease.Client, url stri
 }
 
 func (a *access) printHistory(views []historyView, names bool) error {
-	w := tabwriter.NewWriter(a.Stdout, 0, 8, 2, ' ', 0)
+	w := output.Columns(a.Stdout)
 	name := func(text string) string {
 		if !names {
 			return ""

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -133,7 +132,7 @@ func (a *access) ls(ctx context.Context, client *lease.Client, st stores.Opened,
 		return nil
 	}
 	out := a.Table()
-	w := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
+	w := output.Columns(out)
 	runs := slices.ContainsFunc(views, func(v *leases.LockView) bool { return v.LastRun != nil })
 	// The column of runs is there only if one of the locks has a run.
 	run := func(text string) string {
@@ -234,7 +233,7 @@ func (a *access) show(ctx context.Context, client *lease.Client, st stores.Opene
 	if a.JSON {
 		return a.PrintJSON(v)
 	}
-	w := tabwriter.NewWriter(a.Stdout, 0, 8, 2, ' ', 0)
+	w := output.Columns(a.Stdout)
 	line := func(label, format string, args ...any) {
 		fmt.Fprintf(w, "%s\t%s\n", label, printable.Text(fmt.Sprintf(format, args...)))
 	}

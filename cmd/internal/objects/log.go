@@ -5,13 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"time"
 	"unicode/utf8"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	"github.com/holdfast-go/holdfast/cmd/internal/cmdline"
 	"github.com/holdfast-go/holdfast/cmd/internal/exit"
@@ -241,7 +239,7 @@ func (a *access) printBody(log string, e object.LogEntry) error {
 	if a.JSON {
 		return printable.JSON(a.Stdout).Encode(viewEntry(log, e, true))
 	}
-	if f, ok := a.Stdout.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+	if output.Terminal(a.Stdout) != nil {
 		for line := range strings.Lines(string(e.Body)) {
 			text, end := strings.CutSuffix(line, "\n")
 			if text = printable.Text(text); end {

@@ -8,7 +8,6 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/holdfast-go/holdfast/cmd/internal/output"
@@ -126,7 +125,7 @@ func (a *access) printStat(v objectView) error {
 		return a.PrintJSON(v)
 	}
 	to := a.Table()
-	w := tabwriter.NewWriter(to, 0, 8, 2, ' ', 0)
+	w := output.Columns(to)
 	line := func(name, value string) {
 		if value != "" {
 			fmt.Fprintf(w, "%s\t%s\n", name, printable.Text(value))

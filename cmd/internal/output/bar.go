@@ -9,8 +9,6 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/term"
-
 	"github.com/holdfast-go/holdfast/cmd/internal/printable"
 )
 
@@ -39,8 +37,8 @@ const barEvery = 200 * time.Millisecond
 
 // Bar returns the bar for a transfer of size bytes; a negative size is not known.
 func (p *Printer) Bar(what string, size int64) *Bar {
-	f, ok := p.Stderr.(*os.File)
-	if p.Quiet || p.NoBars || !ok || !term.IsTerminal(int(f.Fd())) || size >= 0 && size < BarFrom {
+	f := p.progress()
+	if f == nil || p.NoBars || size >= 0 && size < BarFrom {
 		return nil
 	}
 	return newBar(f, what, size, true)
@@ -48,11 +46,10 @@ func (p *Printer) Bar(what string, size int64) *Bar {
 
 // Counter returns a line for a number that grows to no known end.
 func (p *Printer) Counter(what string) *Bar {
-	f, ok := p.Stderr.(*os.File)
-	if p.Quiet || !ok || !term.IsTerminal(int(f.Fd())) {
-		return nil
+	if f := p.progress(); f != nil {
+		return newBar(f, what, -1, false)
 	}
-	return newBar(f, what, -1, false)
+	return nil
 }
 
 func newBar(w io.Writer, what string, total int64, bytes bool) *Bar {
@@ -80,7 +77,7 @@ func (b *Bar) to(done int64) {
 // width returns how many characters the terminal can show on a line.
 func (b *Bar) width() int {
 	if f, ok := b.w.(*os.File); ok {
-		if width, _, err := term.GetSize(int(f.Fd())); err == nil && width > 0 {
+		if width := widthOf(f); width > 0 {
 			return width - 1
 		}
 	}
@@ -164,8 +161,7 @@ func (b *Bar) End() { b.Clear() }
 // Steps returns a function that shows on a terminal what doctor looks at. A step that took a
 // second or more leaves a line. An empty text is the end. In a pipe the function shows nothing.
 func (p *Printer) Steps() func(what string) {
-	f, ok := p.Stderr.(*os.File)
-	if p.Quiet || !ok || !term.IsTerminal(int(f.Fd())) {
+	if p.progress() == nil {
 		return func(string) {}
 	}
 	var last string
@@ -185,8 +181,7 @@ func (p *Printer) Steps() func(what string) {
 // Progress returns a function that shows a line on a terminal, in place of the line before.
 // An empty line clears it. In a pipe the function shows nothing.
 func (p *Printer) Progress() func(string) {
-	f, ok := p.Stderr.(*os.File)
-	if p.Quiet || !ok || !term.IsTerminal(int(f.Fd())) {
+	if p.progress() == nil {
 		return func(string) {}
 	}
 	var last time.Time

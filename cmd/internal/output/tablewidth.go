@@ -3,45 +3,28 @@ package output
 import (
 	"bytes"
 	"io"
-	"os"
-
-	"golang.org/x/term"
+	"text/tabwriter"
 )
 
-// Table returns the writer for a table: stdout. If stdout is a terminal, lines are cut to
-// its width. Close writes an unfinished last line.
+// Columns returns the writer for a table in columns.
+func Columns(to io.Writer) *tabwriter.Writer { return tabwriter.NewWriter(to, 0, 8, 2, ' ', 0) }
+
+// Table returns the buffer of a table. If stdout is a terminal, lines are cut to its width. Close writes the table to
+// stdout.
 func (p *Printer) Table() *Table {
-	f, ok := p.Stdout.(*os.File)
-	if !ok || !term.IsTerminal(int(f.Fd())) {
-		return &Table{to: p.Stdout}
+	t := &Table{to: p.Stdout}
+	if f := Terminal(p.Stdout); f != nil {
+		t.Width = widthOf(f)
 	}
-	width, _, err := term.GetSize(int(f.Fd()))
-	if err != nil {
-		width = 0
-	}
-	return &Table{to: p.Stdout, Width: width}
+	return t
 }
 
 // Table cuts lines to a width in columns; zero cuts nothing. A line that was cut ends with
 // an ellipsis.
 type Table struct {
+	bytes.Buffer
 	to    io.Writer
 	Width int
-	line  []byte
-}
-
-func (f *Table) Write(p []byte) (int, error) {
-	f.line = append(f.line, p...)
-	for {
-		end := bytes.IndexByte(f.line, '\n')
-		if end < 0 {
-			return len(p), nil
-		}
-		if _, err := f.to.Write(append(truncateLine(f.line[:end], f.Width), '\n')); err != nil {
-			return 0, err
-		}
-		f.line = f.line[end+1:]
-	}
 }
 
 // Name cuts a name to a third of the width: a long one must not push the other columns
@@ -54,10 +37,15 @@ func (f *Table) Name(text string) string {
 }
 
 func (f *Table) Close() error {
-	if len(f.line) == 0 {
-		return nil
+	var cut bytes.Buffer
+	for line := range bytes.Lines(f.Bytes()) {
+		text, ended := bytes.CutSuffix(line, []byte("\n"))
+		cut.Write(truncateLine(text, f.Width))
+		if ended {
+			cut.WriteByte('\n')
+		}
 	}
-	_, err := f.to.Write(truncateLine(f.line, f.Width))
+	_, err := cut.WriteTo(f.to)
 	return err
 }
 

@@ -7,8 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/term"
-
 	"github.com/holdfast-go/holdfast/cmd/internal/printable"
 )
 
@@ -64,8 +62,8 @@ func (w *Wait) Draw(out io.Writer, terminal *os.File, text, end string, stop cha
 		return
 	default:
 	}
-	width, _, err := term.GetSize(int(terminal.Fd()))
-	if err != nil || width <= 0 {
+	width := widthOf(terminal)
+	if width <= 0 {
 		width = 80
 	}
 	// A terminal may begin another line after its last column.

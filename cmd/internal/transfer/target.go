@@ -12,8 +12,6 @@ import (
 	"path/filepath"
 	"strconv"
 
-	"golang.org/x/term"
-
 	"github.com/holdfast-go/holdfast/cmd/internal/exit"
 	"github.com/holdfast-go/holdfast/cmd/internal/output"
 	"github.com/holdfast-go/holdfast/internal/safefile"
@@ -41,7 +39,7 @@ func OpenTarget(stdout io.Writer, name string, given bool) (*Target, error) {
 		return nil, exit.Usagef("the name of the file is empty")
 	}
 	if name == "" || name == "-" {
-		if f, ok := stdout.(*os.File); ok && name == "" && term.IsTerminal(int(f.Fd())) {
+		if name == "" && output.Terminal(stdout) != nil {
 			return nil, exit.Usagef("standard output is a terminal: name a file; or name - to print the object on the terminal")
 		}
 		return &Target{Writer: stdout}, nil
