@@ -24,15 +24,10 @@ func (a *access) download(ctx context.Context, b stores.Bucket, key string, opts
 		info object.Info
 		line *output.Bar
 	)
-	d := &reading{b: b, key: key, opts: opts}
+	d := &reading{b: b, key: key, opts: opts, to: to, progress: func(done int64) { line.Set(done) }}
 	d.begun = func(i object.Info) {
 		info, line = i, a.Bar(key, d.wanted(i))
 	}
-	d.to = writerFunc(func(p []byte) (int, error) {
-		n, err := to.Write(p)
-		line.Set(d.done + int64(n))
-		return n, err
-	})
 	err := to.Named(d.run(ctx))
 	line.End()
 	if err != nil && d.done >= output.BarFrom && !d.full && !store.Permanent(err) && !errors.Is(err, store.ErrConflict) {
@@ -90,10 +85,6 @@ func (a *access) downloadFile(ctx context.Context, b stores.Bucket, key string, 
 	return info, fmt.Errorf("%w (the first %s are saved: the same command continues from there)", err, output.Bytes(had.Done))
 }
 
-type writerFunc func([]byte) (int, error)
-
-func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
-
 // readTries is how many times in a row a reading continues after a broken connection that
 // delivered no byte.
 const readTries = 5
@@ -106,6 +97,8 @@ type reading struct {
 	opts  object.GetOptions
 	to    io.Writer
 	begun func(object.Info) // called with the object that is read
+
+	progress func(done int64) // called after each write; may be nil
 
 	done int64 // bytes
 	full bool  // writing to the target failed
@@ -132,7 +125,7 @@ func (d *reading) run(ctx context.Context) error {
 			r, err = d.b.Get(ctx, d.key, &object.GetOptions{IfMatch: info.Version, Offset: d.opts.Offset + d.done, Length: wanted - d.done})
 		}
 		if err == nil {
-			if err = d.copy(r); err == nil && d.done < wanted {
+			if _, err = io.CopyBuffer(d, r, make([]byte, 256<<10)); err == nil && d.done < wanted {
 				err = io.ErrUnexpectedEOF
 			}
 			r.Close()
@@ -153,23 +146,12 @@ func (d *reading) run(ctx context.Context) error {
 	}
 }
 
-// copy copies the body of one answer.
-func (d *reading) copy(r io.Reader) error {
-	buf := make([]byte, 256<<10)
-	for {
-		n, err := r.Read(buf)
-		if n > 0 {
-			if _, err := d.to.Write(buf[:n]); err != nil {
-				d.full = true
-				return err
-			}
-			d.done += int64(n)
-		}
-		if err == io.EOF {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
+// Write writes a part of an answer to the target.
+func (d *reading) Write(p []byte) (int, error) {
+	n, err := d.to.Write(p)
+	d.done += int64(n)
+	if d.full = err != nil; d.progress != nil {
+		d.progress(d.done)
 	}
+	return n, err
 }
