@@ -39,24 +39,24 @@ func eventsOf(lock string, entries []lease.HistoryEntry) (events []picture.Event
 			lost()
 			over = &event
 			continue
-		case lease.HistoryEntered:
-			event.Kind = picture.Entered
-		case lease.HistoryReleased, lease.HistoryLeft:
-			event.Kind = picture.Released
-		case lease.HistoryLost:
-			event.Kind = picture.Lost
-		case lease.HistoryBroken:
-			event.Kind = picture.Broken
-		case lease.HistoryYieldRequested:
-			event.Kind = picture.Asked
 		default:
-			continue // a picture does not show it
+			kind, shown := kinds[e.Kind]
+			if !shown {
+				continue
+			}
+			event.Kind = kind
 		}
 		lost()
 		events = append(events, event)
 	}
 	lost()
 	return events
+}
+
+// kinds are the events of other entries that a picture shows.
+var kinds = map[lease.HistoryKind]picture.Kind{
+	lease.HistoryEntered: picture.Entered, lease.HistoryReleased: picture.Released, lease.HistoryLeft: picture.Released,
+	lease.HistoryLost: picture.Lost, lease.HistoryBroken: picture.Broken, lease.HistoryYieldRequested: picture.Asked,
 }
 
 // past adds the histories of the locks below a prefix, and of the lock with that name.
