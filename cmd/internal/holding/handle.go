@@ -109,7 +109,7 @@ func (a *access) lock(ctx context.Context, f *runFlags, name, path, keep string)
 	if err != nil {
 		return err
 	}
-	defer out.discard()
+	defer out.file.Discard() // unless it was renamed
 	signals := make(chan os.Signal, 32)
 	signal.Notify(signals, child.Forwardable()...)
 	defer signal.Stop(signals)

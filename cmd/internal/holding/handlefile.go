@@ -188,9 +188,6 @@ func (w *handleWriter) write(f *handleFile) (string, error) {
 	return path, nil
 }
 
-// discard removes the temporary file, if it was not renamed.
-func (w *handleWriter) discard() { w.file.Discard() }
-
 // replace writes f over the handle file that was read.
 func (p *handleDir) replace(f *handleFile) error {
 	out, err := p.writer()
@@ -198,7 +195,7 @@ func (p *handleDir) replace(f *handleFile) error {
 		return err
 	}
 	if _, err = out.write(f); err != nil {
-		out.discard()
+		out.file.Discard()
 	}
 	return err
 }

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -98,7 +97,6 @@ func (p process) ended() bool {
 type renewer struct {
 	cmd  *exec.Cmd
 	said *bufio.Reader
-	out  io.Closer
 }
 
 // startRenewer starts a process, in a session of its own, that renews the lock of a handle
@@ -123,7 +121,7 @@ func startRenewer(path, grant string, until process) (*renewer, error) {
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
-	return &renewer{cmd, bufio.NewReader(out), out}, nil
+	return &renewer{cmd, bufio.NewReader(out)}, nil
 }
 
 // ready waits, for a few seconds, until the keeper has begun its work.
