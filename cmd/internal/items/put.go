@@ -50,24 +50,37 @@ later. --remove-superseded removes them at once.`,
 
 // putFlags are the flags of put.
 type putFlags struct {
-	attrs, remove, types         []string
-	classes, tags, metadata      []string
-	caches, dispositions         []string
-	encodings, languages         []string
+	attrs, remove                []string
+	described                    map[string]*[]string // the values of the flags in descriptions
 	set                          string
 	typed, repair                bool
 	ifAbsent, ifExists, replaces bool
 }
 
+// descriptions are the flags that say more of a large attribute. Each value of a keyed one has a key.
+var descriptions = []struct {
+	flag, usage string
+	keyed       bool
+	set         func(s *largeitem.Source, key, value string) (twice bool)
+}{
+	{"content-type", "set the MIME type of the large attribute NAME, as `NAME=TYPE`", false, func(s *largeitem.Source, _, value string) bool { return setOnce(&s.ContentType, value) }},
+	{"cache-control", headerUsage, false, func(s *largeitem.Source, _, value string) bool { return setOnce(&s.Headers.CacheControl, value) }},
+	{"content-disposition", headerUsage, false, func(s *largeitem.Source, _, value string) bool { return setOnce(&s.Headers.ContentDisposition, value) }},
+	{"content-encoding", headerUsage, false, func(s *largeitem.Source, _, value string) bool { return setOnce(&s.Headers.ContentEncoding, value) }},
+	{"content-language", headerUsage, false, func(s *largeitem.Source, _, value string) bool { return setOnce(&s.Headers.ContentLanguage, value) }},
+	{"storage-class", "set the S3 storage class of the large attribute NAME, as `NAME=CLASS`", false, func(s *largeitem.Source, _, value string) bool { return setOnce(&s.StorageClass, value) }},
+	{"metadata", "set metadata of the large attribute NAME, as `NAME:KEY=VALUE`", true, func(s *largeitem.Source, key, value string) bool { return addOnce(&s.Metadata, key, value) }},
+	{"tag", "set an S3 tag of the large attribute NAME, as `NAME:KEY=VALUE`", true, func(s *largeitem.Source, key, value string) bool { return addOnce(&s.Tags, key, value) }},
+}
+
+const headerUsage = "set this header of the large attribute NAME, as `NAME=VALUE`"
+
 func (w *putFlags) add(flags *pflag.FlagSet) {
 	flags.StringArrayVar(&w.attrs, "attr", nil, "set the large attribute NAME to the content of FILE, as `NAME=@FILE`; repeat the flag for more")
-	flags.StringArrayVar(&w.types, "content-type", nil, "set the MIME type of the large attribute NAME, as `NAME=TYPE`")
-	for flag, to := range map[string]*[]string{"cache-control": &w.caches, "content-disposition": &w.dispositions, "content-encoding": &w.encodings, "content-language": &w.languages} {
-		flags.StringArrayVar(to, flag, nil, "set this header of the large attribute NAME, as `NAME=VALUE`")
+	w.described = map[string]*[]string{}
+	for _, d := range descriptions {
+		w.described[d.flag] = flags.StringArray(d.flag, nil, d.usage)
 	}
-	flags.StringArrayVar(&w.metadata, "metadata", nil, "set metadata of the large attribute NAME, as `NAME:KEY=VALUE`")
-	flags.StringArrayVar(&w.classes, "storage-class", nil, "set the S3 storage class of the large attribute NAME, as `NAME=CLASS`")
-	flags.StringArrayVar(&w.tags, "tag", nil, "set an S3 tag of the large attribute NAME, as `NAME:KEY=VALUE`")
 	flags.StringVar(&w.set, "set", "", "set other attributes from a `JSON` object, from @FILE, or from standard input (@-)")
 	flags.BoolVar(&w.typed, "dynamodb-json", false, `the JSON of --set contains DynamoDB's types: {"n":{"N":"7"}}`)
 	flags.StringArrayVar(&w.remove, "remove", nil, "remove the attribute `NAME`; repeat the flag for more")
@@ -150,22 +163,8 @@ func (w *putFlags) large(ctx context.Context, a *access) (large largeitem.Large,
 
 // describe adds to the contents what else the flags say of them.
 func (w *putFlags) describe(large largeitem.Large) error {
-	for _, f := range []struct {
-		flag  string
-		given []string
-		keyed bool
-		set   func(s *largeitem.Source, key, value string) (twice bool)
-	}{
-		{"content-type", w.types, false, func(s *largeitem.Source, _, value string) bool { return setOnce(&s.ContentType, value) }},
-		{"cache-control", w.caches, false, func(s *largeitem.Source, _, value string) bool { return setOnce(&s.Headers.CacheControl, value) }},
-		{"content-disposition", w.dispositions, false, func(s *largeitem.Source, _, value string) bool { return setOnce(&s.Headers.ContentDisposition, value) }},
-		{"content-encoding", w.encodings, false, func(s *largeitem.Source, _, value string) bool { return setOnce(&s.Headers.ContentEncoding, value) }},
-		{"content-language", w.languages, false, func(s *largeitem.Source, _, value string) bool { return setOnce(&s.Headers.ContentLanguage, value) }},
-		{"storage-class", w.classes, false, func(s *largeitem.Source, _, value string) bool { return setOnce(&s.StorageClass, value) }},
-		{"metadata", w.metadata, true, func(s *largeitem.Source, key, value string) bool { return addOnce(&s.Metadata, key, value) }},
-		{"tag", w.tags, true, func(s *largeitem.Source, key, value string) bool { return addOnce(&s.Tags, key, value) }},
-	} {
-		for _, given := range f.given {
+	for _, f := range descriptions {
+		for _, given := range *w.described[f.flag] {
 			form := "NAME=VALUE"
 			name, value, ok := strings.Cut(given, "=")
 			key := "-"
