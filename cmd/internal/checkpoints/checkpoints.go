@@ -95,8 +95,6 @@ change.`,
 		Example: `  holdfast checkpoint advance orders 17
   holdfast checkpoint get orders
   holdfast checkpoint --file state.json ls`,
-		Args: cmdline.KnownCommand,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	flags := cmd.PersistentFlags()
 	f.flags = flags
@@ -106,11 +104,10 @@ change.`,
 	flags.Lookup("wait").DefValue = "" // the text says what is
 	flags.BoolVar(&f.network, "allow-network", false, "with --file: allow a file system that is not known to be local")
 	flags.StringSliceVar(&f.unsafe, "unsafe", nil, "with --file: accept a risk that other users change the file: owner, writable or link")
-	cmd.AddCommand(
+	return cmdline.Group(cmd,
 		a.checkpointGet(f), a.checkpointAdvance(f), a.checkpointReset(f), a.checkpointRemove(f), a.checkpointList(f),
 		a.checkpointHistory(f), a.checkpointWatch(f), a.checkpointExport(f), a.checkpointImport(f), a.checkpointRestore(f), a.resumeKeyCommand(),
 	)
-	return cmd
 }
 
 // addHistory adds the flag of the commands that change a checkpoint.

@@ -35,6 +35,14 @@ const (
 	GroupStore       = "store"
 )
 
+// Group makes a command that only has subcommands.
+func Group(cmd *cobra.Command, subcommands ...*cobra.Command) *cobra.Command {
+	cmd.Args = KnownCommand
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+	cmd.AddCommand(subcommands...)
+	return cmd
+}
+
 // ResolveStore replaces the name of a store by its URL. If no store is given, it uses the
 // default one of holdfast.conf.
 func (a *Invocation) ResolveStore() {

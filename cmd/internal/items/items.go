@@ -188,7 +188,7 @@ func (a *access) parseBucket(raw string, makes bool) (*stores.ObjectURL, error) 
 }
 
 func (a *access) itemCommand() *cobra.Command {
-	cmd := &cobra.Command{
+	return cmdline.Group(&cobra.Command{
 		Use:     "item",
 		Short:   "Read and write items of a table, with large attributes in a bucket",
 		GroupID: cmdline.GroupObjects,
@@ -203,11 +203,7 @@ The variables HOLDFAST_TABLE and HOLDFAST_BUCKET can replace --table and --bucke
 		Example: `  holdfast item init --table 'dynamodb://pages?region=eu-central-1'
   holdfast item put example.org --attr html=@page.html --set '{"status":200}' --table dynamodb://pages --bucket s3://bucket/pages
   holdfast item get example.org --attr html --table dynamodb://pages --bucket s3://bucket/pages > page.html`,
-		Args: cmdline.KnownCommand,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	cmd.AddCommand(a.itemInit(), a.itemPut(), a.itemGet(), a.itemRm(), a.itemLs(), a.itemSweep(), a.itemVerify())
-	return cmd
+	}, a.itemInit(), a.itemPut(), a.itemGet(), a.itemRm(), a.itemLs(), a.itemSweep(), a.itemVerify())
 }
 
 // writes adds the flags of commands that write.

@@ -49,7 +49,7 @@ func viewEntry(log string, e object.LogEntry, body bool) entryView {
 }
 
 func (a *access) commitLogCommand() *cobra.Command {
-	cmd := &cobra.Command{
+	return cmdline.Group(&cobra.Command{
 		Use:        "commit-log",
 		SuggestFor: []string{"log"},
 		Short:      "Write and read logs of numbered entries",
@@ -58,11 +58,7 @@ func (a *access) commitLogCommand() *cobra.Command {
 Entries never change. If several programs append after the same entry, only one succeeds.`,
 		Example: `  number=$(holdfast commit-log append s3://bucket/commits commit.json --expect 17)
   holdfast commit-log read s3://bucket/commits --from 17`,
-		Args: cmdline.KnownCommand,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	cmd.AddCommand(a.logAppend(), a.logRead(), a.logLatest(), a.logTrim())
-	return cmd
+	}, a.logAppend(), a.logRead(), a.logLatest(), a.logTrim())
 }
 
 // withLog opens the log of a URL, calls do, and closes it.

@@ -29,7 +29,9 @@ func Commands(in *cmdline.Invocation) cmdline.Commands {
 // objectCommand is the group of the commands on objects. The two that are used most, put and get,
 // are commands of their own, too.
 func (a *access) objectCommand() *cobra.Command {
-	cmd := &cobra.Command{
+	put, get := a.putCommand(), a.getCommand()
+	put.GroupID, get.GroupID = "", "" // they are groups of the root command
+	return cmdline.Group(&cobra.Command{
 		Use:        "object",
 		SuggestFor: []string{"cp", "mv", "rm", "stat"},
 		Short:      "Write, read, list, copy and remove objects",
@@ -40,13 +42,7 @@ object: s3://BUCKET/KEY, gs://BUCKET/KEY, azblob://ACCOUNT/CONTAINER/KEY or file
 		Example: `  holdfast object ls s3://bucket/reports/
   holdfast object stat s3://bucket/reports/today.pdf
   holdfast object cp report.pdf s3://bucket/reports/`,
-		Args: cmdline.KnownCommand,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	put, get := a.putCommand(), a.getCommand()
-	put.GroupID, get.GroupID = "", "" // they are groups of the root command
-	cmd.AddCommand(put, get, a.objectLs(), a.objectStat(), a.objectCp(), a.objectMv(), a.objectRm(), a.objectFence(), a.objectSweep(), a.objectReservations())
-	return cmd
+	}, put, get, a.objectLs(), a.objectStat(), a.objectCp(), a.objectMv(), a.objectRm(), a.objectFence(), a.objectSweep(), a.objectReservations())
 }
 
 // objectURLs offers the beginnings of the URLs of objects.
