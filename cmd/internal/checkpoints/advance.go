@@ -10,7 +10,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/spf13/cobra"
 
@@ -121,63 +120,66 @@ func notSaved(r checkpoint.Result, token uint64) error {
 	return r.Err(token)
 }
 
-// stream holds the highest position that was read, for the goroutine that saves it.
-type stream struct {
-	mu     sync.Mutex
-	latest checkpoint.Position
-	any    bool // a position was read
-	some   bool // latest is not saved yet
-	ended  bool
-	err    error
-	news   chan struct{} // has one slot
-}
-
 // advanceStream saves the positions that come from stdin. Reading never waits for saving:
 // the next write saves the positions that come in between.
 func (a *access) advanceStream(ctx context.Context, k checkpoint.Store, key string, opts *checkpoint.AdvanceOptions) error {
-	s := &stream{news: make(chan struct{}, 1)}
-	go s.read(a.Stdin)
+	unsaved := make(chan checkpoint.Position, 1) // the highest position, until it is being saved
+	var unread error
+	go func() {
+		defer close(unsaved)
+		unread = readPositions(a.Stdin, func(to checkpoint.Position) {
+			select {
+			case <-unsaved: // a lower one
+			default:
+			}
+			unsaved <- to
+		})
+	}()
 	var last *checkpoint.Result
-	for range s.news {
-		s.mu.Lock()
-		to, some, ended := s.latest, s.some, s.ended
-		s.some = false
-		s.mu.Unlock()
-		if some {
-			r, err := k.Advance(ctx, key, to, opts)
-			if err == nil {
-				err = notSaved(r, opts.Token)
-			}
-			if err != nil {
-				return fmt.Errorf("checkpoint %q: sequence %d was not saved: %w", key, to.Sequence, err)
-			}
-			last = &r
+	for to := range unsaved {
+		r, err := k.Advance(ctx, key, to, opts)
+		if err == nil {
+			err = notSaved(r, opts.Token)
 		}
-		if ended {
-			break
+		if err != nil {
+			return fmt.Errorf("checkpoint %q: sequence %d was not saved: %w", key, to.Sequence, err)
 		}
+		last = &r
 	}
 	if last != nil {
 		if err := a.printResult(*last); err != nil {
 			return err
 		}
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.err
+	return unread
 }
 
-func (s *stream) read(in io.Reader) {
+// readPositions calls higher with each position that is higher than those of the lines before.
+func readPositions(in io.Reader, higher func(checkpoint.Position)) (err error) {
 	lines := bufio.NewScanner(in)
-	var err error
-	n := 0
+	var latest checkpoint.Position
+	none, n := true, 0
 	for err == nil && lines.Scan() {
 		n++
-		err = s.take(lines.Text())
+		line, event := strings.TrimSpace(lines.Text()), ""
+		if line == "" {
+			continue
+		}
+		if i := strings.IndexAny(line, " \t"); i >= 0 {
+			line, event = line[:i], strings.TrimSpace(line[i:])
+		}
+		to := checkpoint.Position{EventID: event}
+		switch to.Sequence, err = parseSequence(line); {
+		case err != nil:
+		case none || to.Sequence > latest.Sequence:
+			latest, none = to, false
+			higher(to)
+		case to.Sequence == latest.Sequence && !latest.Matches(to):
+			err = fmt.Errorf("%w: two lines have the sequence %d, with the events %q and %q", checkpoint.ErrMismatch, to.Sequence, latest.EventID, event)
+		}
 	}
 	if err == nil {
-		n++
-		err = lines.Err()
+		n, err = n+1, lines.Err()
 	}
 	if errors.Is(err, bufio.ErrTooLong) {
 		err = exit.Usagef("the line is longer than %d bytes", bufio.MaxScanTokenSize)
@@ -185,44 +187,7 @@ func (s *stream) read(in io.Reader) {
 	if err != nil {
 		err = fmt.Errorf("line %d: %w", n, err)
 	}
-	s.update(func() { s.ended, s.err = true, err })
-}
-
-// take takes one line. The highest sequence counts, in whatever order the lines come and
-// however many of them one write saves.
-func (s *stream) take(line string) error {
-	line = strings.TrimSpace(line)
-	if line == "" {
-		return nil
-	}
-	text, event := line, ""
-	if i := strings.IndexAny(line, " \t"); i >= 0 {
-		text, event = line[:i], strings.TrimSpace(line[i:])
-	}
-	sequence, err := parseSequence(text)
-	if err != nil {
-		return err
-	}
-	to := checkpoint.Position{Sequence: sequence, EventID: event}
-	s.update(func() {
-		switch {
-		case !s.any || to.Sequence > s.latest.Sequence:
-			s.latest, s.any, s.some = to, true, true
-		case to.Sequence == s.latest.Sequence && !s.latest.Matches(to):
-			err = fmt.Errorf("%w: two lines have the sequence %d, with the events %q and %q", checkpoint.ErrMismatch, sequence, s.latest.EventID, event)
-		}
-	})
 	return err
-}
-
-func (s *stream) update(change func()) {
-	s.mu.Lock()
-	change()
-	s.mu.Unlock()
-	select {
-	case s.news <- struct{}{}:
-	default: // the channel already holds a signal
-	}
 }
 
 func (a *access) checkpointExport(f *checkpointFlags) *cobra.Command {
