@@ -11,6 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/internal/cmdline"
 	"github.com/holdfast-go/holdfast/cmd/internal/exit"
 	"github.com/holdfast-go/holdfast/cmd/internal/output"
+	"github.com/holdfast-go/holdfast/cmd/internal/printable"
 	"github.com/holdfast-go/holdfast/cmd/internal/stores"
 	"github.com/holdfast-go/holdfast/cmd/internal/transfer"
 	"github.com/holdfast-go/holdfast/object"
@@ -330,7 +331,35 @@ represents all objects below it.`,
 		ValidArgsFunction: cmdline.CompleteAt(objectURLs, 0),
 		Args:              cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.lsObjects(cmd.Context(), args[0], recursive)
+			at, err := a.parsePrefix(args[0], false)
+			if err != nil {
+				return err
+			}
+			return a.withBucket(cmd.Context(), at, func(ctx context.Context, b stores.Bucket) error {
+				listing := b.ListDir(ctx, at.Key)
+				if recursive {
+					listing = b.List(ctx, at.Key, nil)
+				}
+				n := 0
+				for info, err := range listing {
+					if err != nil {
+						return err
+					}
+					n++
+					if !recursive && info.Version == "" {
+						err = a.PrintLine(prefixView{urlOf(b, info.Key), info.Key}, "-\t-\t-\t"+printable.Text(info.Key))
+					} else {
+						err = a.printListed(objectViewOf(b, info))
+					}
+					if err != nil {
+						return err
+					}
+				}
+				if n == 0 {
+					a.Notef("no objects below %s", at)
+				}
+				return nil
+			})
 		},
 	}
 	cmd.Flags().BoolVarP(&recursive, "recursive", "r", false, "list all levels")

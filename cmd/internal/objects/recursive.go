@@ -14,7 +14,6 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/internal/cmdline"
 	"github.com/holdfast-go/holdfast/cmd/internal/exit"
 	"github.com/holdfast-go/holdfast/cmd/internal/output"
-	"github.com/holdfast-go/holdfast/cmd/internal/printable"
 	"github.com/holdfast-go/holdfast/cmd/internal/stores"
 	"github.com/holdfast-go/holdfast/cmd/internal/transfer"
 	"github.com/holdfast-go/holdfast/object"
@@ -306,37 +305,4 @@ func (a *access) confirmTree(ctx context.Context, t *tree, b stores.Bucket, at *
 type prefixView struct {
 	URL    string `json:"url"`
 	Prefix string `json:"prefix"`
-}
-
-// lsObjects lists the objects below a prefix: one level, or all.
-func (a *access) lsObjects(ctx context.Context, raw string, recursive bool) error {
-	at, err := a.parsePrefix(raw, false)
-	if err != nil {
-		return err
-	}
-	return a.withBucket(ctx, at, func(ctx context.Context, b stores.Bucket) error {
-		listing := b.ListDir(ctx, at.Key)
-		if recursive {
-			listing = b.List(ctx, at.Key, nil)
-		}
-		n := 0
-		for info, err := range listing {
-			if err != nil {
-				return err
-			}
-			n++
-			if !recursive && info.Version == "" {
-				err = a.PrintLine(prefixView{urlOf(b, info.Key), info.Key}, "-\t-\t-\t"+printable.Text(info.Key))
-			} else {
-				err = a.printListed(objectViewOf(b, info))
-			}
-			if err != nil {
-				return err
-			}
-		}
-		if n == 0 {
-			a.Notef("no objects below %s", at)
-		}
-		return nil
-	})
 }
