@@ -48,7 +48,6 @@ func (a *access) handles(ctx context.Context, f *runFlags, names []string) (hand
 			all.Close()
 		}
 	}()
-	inherited := leases.InheritedLocks()
 	if cmdline.EmptyFlag(f.FlagSet, "also-store") || slices.Contains(f.also, "") {
 		return nil, nil, nil, exit.Usagef("--also-store is empty: name a store, or remove the flag")
 	}
@@ -73,7 +72,7 @@ func (a *access) handles(ctx context.Context, f *runFlags, names []string) (hand
 			presence = append(presence, p)
 		}
 		for _, name := range names {
-			if err := leases.HeldAround(ctx, client, inherited, st.URL, name); err != nil {
+			if err := leases.HeldAround(ctx, client, st.URL, name); err != nil {
 				return nil, all, nil, err
 			}
 			h := &openedStore{client: client, store: st.Store, url: st.URL, again: st.Again}

@@ -105,11 +105,11 @@ func (a *access) lock(ctx context.Context, f *runFlags, name, path, keep string)
 		return err
 	}
 	defer place.close()
-	out, err := place.writer()
+	out, err := place.create()
 	if err != nil {
 		return err
 	}
-	defer out.file.Discard() // unless it was renamed
+	defer out.Discard() // unless it was renamed
 	signals := make(chan os.Signal, 32)
 	signal.Notify(signals, child.Forwardable()...)
 	defer signal.Stop(signals)
@@ -126,7 +126,8 @@ func (a *access) lock(ctx context.Context, f *runFlags, name, path, keep string)
 	if err != nil {
 		return a.busy(ctx, f, handles, err)
 	}
-	if out.fresh, err = place.claim(ctx, old); err != nil {
+	fresh, err := place.claim(ctx, old)
+	if err != nil {
 		return errors.Join(err, set.Release(ctx))
 	}
 	guard := set.Guards()[0]
@@ -135,7 +136,7 @@ func (a *access) lock(ctx context.Context, f *runFlags, name, path, keep string)
 		return errors.Join(err, set.Release(ctx))
 	}
 	file.Holder = f.Holder
-	written, err := out.write(file)
+	written, err := place.write(out, file, fresh)
 	var kept *renewer
 	if err == nil && keep != "" {
 		if kept, err = startRenewer(written, file.Ticket.Grant, until); err == nil {

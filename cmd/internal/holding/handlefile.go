@@ -131,17 +131,9 @@ func (p *handleDir) names(file fs.FileInfo) bool {
 	return os.SameFile(file, now)
 }
 
-// handleWriter writes a handle file, completely or not at all, that only this user can
-// read.
-type handleWriter struct {
-	place *handleDir
-	file  *safefile.File
-	fresh bool // no file must have the name yet
-}
-
-// writer makes the temporary file. So the command reports a place that it cannot write to
-// before it takes any lock.
-func (p *handleDir) writer() (*handleWriter, error) {
+// create makes the temporary file, which only this user can read. So the command reports a place that it cannot write
+// to before it takes any lock.
+func (p *handleDir) create() (*safefile.File, error) {
 	if p.name != "" {
 		if info, err := os.Lstat(p.path); err == nil && !info.Mode().IsRegular() {
 			return nil, exit.Usagef("%s exists, and is not a regular file: name another handle file", p.path)
@@ -151,11 +143,12 @@ func (p *handleDir) writer() (*handleWriter, error) {
 	if err != nil {
 		return nil, cmdline.Unwritable("handle file", p.path, err)
 	}
-	return &handleWriter{place: p, file: file}, nil
+	return file, nil
 }
 
-func (w *handleWriter) write(f *handleFile) (string, error) {
-	path, name := w.place.path, w.place.name
+// write writes a handle file, completely or not at all. If it is fresh, no file must have the name yet.
+func (p *handleDir) write(file *safefile.File, f *handleFile, fresh bool) (string, error) {
+	path, name := p.path, p.name
 	if name == "" {
 		name = fmt.Sprintf("%s-%d.json", leases.FlatName(f.Ticket.Name), f.Ticket.Token)
 		path = filepath.Join(path, name)
@@ -164,22 +157,22 @@ func (w *handleWriter) write(f *handleFile) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if _, err := w.file.Write(append(b, '\n')); err != nil {
+	if _, err := file.Write(append(b, '\n')); err != nil {
 		return "", fmt.Errorf("handle file: %w", err)
 	}
-	if err := w.file.Sync(); err != nil {
+	if err := file.Sync(); err != nil {
 		return "", fmt.Errorf("handle file: %w", err)
 	}
-	tryLock(w.file.File) // no other command knows the file yet
-	install := w.file.Install
-	if w.fresh {
-		install = w.file.InstallNew
+	tryLock(file.File) // no other command knows the file yet
+	install := file.Install
+	if fresh {
+		install = file.InstallNew
 	}
 	if err := install(name); err != nil {
 		return "", fmt.Errorf("handle file: %w", err)
 	}
-	w.place.held = append(w.place.held, w.file.File)
-	if err := w.place.dir.Sync(); err != nil {
+	p.held = append(p.held, file.File)
+	if err := p.dir.Sync(); err != nil {
 		return "", fmt.Errorf("handle file: %w", err)
 	}
 	if absolute, err := filepath.Abs(path); err == nil {
@@ -190,12 +183,12 @@ func (w *handleWriter) write(f *handleFile) (string, error) {
 
 // replace writes f over the handle file that was read.
 func (p *handleDir) replace(f *handleFile) error {
-	out, err := p.writer()
+	file, err := p.create()
 	if err != nil {
 		return err
 	}
-	if _, err = out.write(f); err != nil {
-		out.file.Discard()
+	if _, err = p.write(file, f, false); err != nil {
+		file.Discard()
 	}
 	return err
 }

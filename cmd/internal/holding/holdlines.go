@@ -80,8 +80,7 @@ func (a *access) holdLines(ctx context.Context, f *runFlags) error {
 	if err != nil {
 		return err
 	}
-	inherited := leases.InheritedLocks()
-	h.around = func(name string) error { return leases.HeldAround(ctx, client, inherited, st.URL, name) }
+	h.around = func(name string) error { return leases.HeldAround(ctx, client, st.URL, name) }
 	options := client.Options()
 	h.put(holdLine{
 		Event: "ready", Store: st.URL, Session: h.session.ID(),

@@ -90,7 +90,7 @@ func (a *access) lead(ctx context.Context, f *runFlags, value []byte, names, arg
 		return err
 	}
 	defer st.Close()
-	if err := leases.HeldAround(ctx, client, leases.InheritedLocks(), st.URL, names[0]); err != nil {
+	if err := leases.HeldAround(ctx, client, st.URL, names[0]); err != nil {
 		return err
 	}
 	var session *lease.Session

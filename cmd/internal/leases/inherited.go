@@ -56,8 +56,8 @@ func InheritedLocks() []HeldLock {
 // HeldAround refuses a lock that an ancestor of this process holds: the wait for it would
 // never end. An ancestor that has ended, or no longer holds the lock, does not count: only
 // the environment (of a daemon, say) still names it.
-func HeldAround(ctx context.Context, client *lease.Client, inherited []HeldLock, url, name string) error {
-	for _, held := range inherited {
+func HeldAround(ctx context.Context, client *lease.Client, url, name string) error {
+	for _, held := range InheritedLocks() {
 		if held.Store != url || held.Name != name {
 			continue
 		}

@@ -95,7 +95,7 @@ func (a *access) ask(ctx context.Context, client *lease.Client, st stores.Opened
 	began := time.Now()
 	options := &lease.YieldOptions{Reason: reason, Wait: wait > 0}
 	if wait > 0 {
-		if err := leases.HeldAround(ctx, client, leases.InheritedLocks(), st.URL, name); err != nil {
+		if err := leases.HeldAround(ctx, client, st.URL, name); err != nil {
 			return err
 		}
 		var cancel context.CancelFunc
