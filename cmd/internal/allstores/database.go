@@ -98,12 +98,9 @@ func (connect databases) at(u *url.URL, create bool, largest int) (*database, er
 			return nil, exit.Usagef("the store's URL has the parameter %s twice", storeurl.Parameter(name, values))
 		}
 	}
-	take := func(name string) string {
-		value := query.Get(name)
-		query.Del(name)
-		return value
-	}
-	d.opts.Table, d.opts.Prefix = take("table"), take("prefix")
+	d.opts.Table, d.opts.Prefix = query.Get("table"), query.Get("prefix")
+	query.Del("table")
+	query.Del("prefix")
 	if err := connect(d, u, query, create); err != nil {
 		return nil, err
 	}

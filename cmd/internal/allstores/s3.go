@@ -132,11 +132,8 @@ func openS3Bucket(ctx context.Context, a *stores.Access, u *stores.ObjectURL) (_
 	if err != nil {
 		return stores.Bucket{}, err
 	}
-	switch p[paramDistinct] {
-	case "", "false":
-	case "true":
-		opts.DistinctBodies = true
-	default:
+	opts.DistinctBodies = p[paramDistinct] == "true"
+	if !slices.Contains([]string{"", "true", "false"}, p[paramDistinct]) {
 		return stores.Bucket{}, exit.Usagef("the parameter unique_bodies of the URL %s must be true or false", at)
 	}
 	opened := stores.Bucket{Closer: io.NopCloser(nil), URL: "s3://" + at.Bucket.Host, ETags: true}

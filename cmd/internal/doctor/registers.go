@@ -50,11 +50,6 @@ func (r *registers) steps() []Step {
 // Value is one that was never written before.
 func Value() []byte { return []byte(`{"of":"holdfast doctor","nonce":"` + rand.Text() + `"}`) }
 
-// put writes with the first handle.
-func (r *registers) put(ctx context.Context, key string, prev store.Version, v []byte) (store.Version, error) {
-	return r.Handles[0].Put(ctx, key, prev, v)
-}
-
 // space is where the rules that all registers keep are checked.
 func (r *registers) space() *registerrules.Space {
 	return &registerrules.Space{Stores: r.Handles, Racers: racers, Rounds: r.o.rounds}
@@ -96,10 +91,10 @@ func (r *registers) wrongVersion() Step {
 			return checks
 		}
 		c := Finding(s.ID, s.What, true)
-		v, err := r.put(ctx, "tells", "", Value())
+		v, err := r.Handles[0].Put(ctx, "tells", "", Value())
 		for range 2 { // the second is refused
 			if err == nil {
-				_, err = r.put(ctx, "tells", v, Value())
+				_, err = r.Handles[0].Put(ctx, "tells", v, Value())
 			}
 		}
 		var conflict *store.ConflictError
@@ -143,7 +138,7 @@ func (r *registers) large(ctx context.Context, c Check) []Check {
 		"odd/ü %2F:?*\"<>|\\\n/a.json":     Value(),
 		"long/" + strings.Repeat("n", 300): Value(),
 	} {
-		w, err := r.put(ctx, key, "", v)
+		w, err := r.Handles[0].Put(ctx, key, "", v)
 		if err != nil {
 			return r.Failed(c, err)
 		}
@@ -170,13 +165,13 @@ func (r *registers) list(ctx context.Context, c Check) []Check {
 		slices.Sort(all)
 		return all, nil
 	}
-	if _, err := r.put(ctx, "listed-not", "", Value()); err != nil {
+	if _, err := r.Handles[0].Put(ctx, "listed-not", "", Value()); err != nil {
 		return r.Failed(c, err)
 	}
 	var versions [3]store.Version
 	for i := range versions {
 		var err error
-		if versions[i], err = r.put(ctx, fmt.Sprintf("listed/%d", i), "", Value()); err != nil {
+		if versions[i], err = r.Handles[0].Put(ctx, fmt.Sprintf("listed/%d", i), "", Value()); err != nil {
 			return r.Failed(c, err)
 		}
 	}
@@ -208,7 +203,7 @@ func (r *registers) latency(ctx context.Context, c Check) []Check {
 	pad := bytes.Repeat([]byte("x"), 300)
 	for range r.o.samples {
 		began := time.Now()
-		w, err := r.put(ctx, "latency", v, pad)
+		w, err := r.Handles[0].Put(ctx, "latency", v, pad)
 		if err != nil {
 			return r.Failed(c, err)
 		}

@@ -65,13 +65,10 @@ func Sweep(ctx context.Context, st store.Store, dir string, before time.Time, dr
 // RemoveBelow removes the registers below a prefix.
 func RemoveBelow(ctx context.Context, st store.Store, prefix string) error {
 	for key, err := range store.List(ctx, st, prefix) {
-		if errors.Is(err, errors.ErrUnsupported) {
-			return nil
-		}
 		if err == nil {
 			err = Remove(ctx, st, key)
 		}
-		if err != nil {
+		if err != nil && !errors.Is(err, errors.ErrUnsupported) {
 			return err
 		}
 	}
