@@ -92,12 +92,9 @@ the lease of that handle has ended.`,
 
 func (a *access) lock(ctx context.Context, f *runFlags, name, path, keep string) error {
 	f.Detached = true
-	var until process
-	if keep != "" {
-		var err error
-		if until, err = keptFor(keep); err != nil {
-			return err
-		}
+	until, err := keptFor(keep)
+	if err != nil {
+		return err
 	}
 	child.SurviveClosedPipe()
 	place, err := openHandleDir(path)

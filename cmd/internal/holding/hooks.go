@@ -8,7 +8,6 @@ import (
 	"os/exec"
 	"slices"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 
@@ -46,14 +45,6 @@ func (h *hooks) check() error {
 		}
 	}
 	return nil
-}
-
-// onLost runs the hook for a lost lease, while run ends the command: the system may need longer to start the hook
-// than the command may take to stop. It returns a function that waits for the end of the hook.
-func (a *access) onLost(line string, env []string) (wait func()) {
-	var hook sync.WaitGroup
-	hook.Go(func() { a.hook("lost", line, env) })
-	return hook.Wait
 }
 
 // hook runs a hook to its end, for a minute at most, and reports its failure. The hook's output goes to stderr, since

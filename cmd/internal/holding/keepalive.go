@@ -60,12 +60,12 @@ type process struct {
 	start string // start time in the system's own form; empty where the system does not tell it
 }
 
-// keptFor reads the value of --renew-until: "unlock", "parent" or a process id. For "unlock" it
+// keptFor reads the value of --renew-until: "unlock", "parent" or a process id. For "unlock" and nothing it
 // returns the zero process.
 func keptFor(text string) (process, error) {
 	var p process
 	switch {
-	case text == "unlock":
+	case text == "", text == "unlock":
 		return p, nil
 	case text == "parent":
 		p.pid = os.Getppid()

@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -257,9 +258,11 @@ func (a *access) supervise(f *runFlags, cmd *exec.Cmd, under *grant) (end outcom
 				continue
 			}
 			wasLost = true
-			if f.hooks.lost != "" {
-				defer a.onLost(f.hooks.lost, cmd.Env)()
-			}
+			// The hook runs while run ends the command: the system may need longer to start the hook than the
+			// command may take to stop.
+			var hook sync.WaitGroup
+			hook.Go(func() { a.hook("lost", f.hooks.lost, cmd.Env) })
+			defer hook.Wait()
 			stop(graceLeft(set))
 		case <-tooLong:
 			tooLong = nil
