@@ -5,7 +5,9 @@ package allstores
 import (
 	"context"
 	"io"
+	"net"
 	"net/url"
+	"strings"
 
 	"github.com/holdfast-go/holdfast/cmd/internal/doctor"
 	"github.com/holdfast-go/holdfast/cmd/internal/stores"
@@ -45,6 +47,19 @@ func opened[S store.Store](st S, err error) (stores.Opened, error) {
 		closer = io.NopCloser(nil)
 	}
 	return stores.Opened{Store: st, Closer: closer, URL: store.TraitsOf(st).Name}, nil
+}
+
+// warnOfPlainText warns if one of the hosts is not this machine. A password goes to them unencrypted.
+func warnOfPlainText(a *stores.Access, addresses []string, warning string) {
+	for _, address := range addresses {
+		if _, after, found := strings.Cut(address, "://"); found {
+			address = after
+		}
+		if host, _, _ := net.SplitHostPort(address); !thisMachine(host) {
+			a.Log().Warn(warning, "host", host)
+			return
+		}
+	}
 }
 
 // opener is the function [stores.Driver.Open].

@@ -3,7 +3,6 @@ package allstores
 import (
 	"context"
 	"fmt"
-	"net"
 	"net/url"
 	"slices"
 	"strings"
@@ -19,13 +18,9 @@ func openEtcd(ctx context.Context, a *stores.Access, u *url.URL, _ bool) (stores
 	if err != nil {
 		return stores.Opened{}, err
 	}
-	for _, endpoint := range config.Endpoints {
-		address, plain := strings.CutPrefix(endpoint, "http://")
-		host, _, _ := net.SplitHostPort(address)
-		if plain && config.Password != "" && !thisMachine(host) {
-			a.Log().Warn("the connection to etcd is not encrypted, and other machines of the network could read the password: add cacert=FILE or tls=true to the store's URL", "host", host)
-			break
-		}
+	if config.Password != "" {
+		plain := slices.DeleteFunc(config.Endpoints, func(endpoint string) bool { return !strings.HasPrefix(endpoint, "http://") })
+		warnOfPlainText(a, plain, "the connection to etcd is not encrypted, and other machines of the network could read the password: add cacert=FILE or tls=true to the store's URL")
 	}
 	return opened(etcdstore.Open(ctx, u.String(), &etcdstore.Options{Logger: a.Log()}))
 }

@@ -3,7 +3,6 @@ package allstores
 import (
 	"context"
 	"fmt"
-	"net"
 	"net/url"
 	"slices"
 	"strings"
@@ -19,12 +18,8 @@ func openNATS(ctx context.Context, a *stores.Access, u *url.URL, _ bool) (stores
 	if err != nil {
 		return stores.Opened{}, err
 	}
-	for _, server := range t.Servers {
-		host, _, _ := net.SplitHostPort(strings.TrimPrefix(server, "nats://"))
-		if t.Secret && !t.Encrypted && !thisMachine(host) {
-			a.Log().Warn("the store's URL does not demand an encrypted connection to NATS, and other machines of the network could read the password: add cacert=FILE or tls=true", "host", host)
-			break
-		}
+	if t.Secret && !t.Encrypted {
+		warnOfPlainText(a, t.Servers, "the store's URL does not demand an encrypted connection to NATS, and other machines of the network could read the password: add cacert=FILE or tls=true")
 	}
 	return opened(natsstore.Open(ctx, u.String(), &natsstore.Options{Logger: a.Log()}))
 }

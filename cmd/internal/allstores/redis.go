@@ -3,7 +3,6 @@ package allstores
 import (
 	"context"
 	"fmt"
-	"net"
 	"net/url"
 	"slices"
 	"strings"
@@ -26,11 +25,8 @@ func openRedis(_ context.Context, a *stores.Access, u *url.URL, _ bool) (stores.
 	if err != nil {
 		return stores.Opened{}, err
 	}
-	for _, address := range connect.Addrs {
-		if host, _, _ := net.SplitHostPort(address); connect.Password != "" && connect.TLSConfig == nil && !thisMachine(host) {
-			a.Log().Warn("the connection to Redis is not encrypted, and other machines of the network could read the password: begin the store's URL with rediss://", "host", host)
-			break
-		}
+	if connect.Password != "" && connect.TLSConfig == nil {
+		warnOfPlainText(a, connect.Addrs, "the connection to Redis is not encrypted, and other machines of the network could read the password: begin the store's URL with rediss://")
 	}
 	return opened(redisstore.New(connect, opts))
 }

@@ -26,10 +26,7 @@ func (d *database) sqlite(u *url.URL, query url.Values, create bool) error {
 	if err != nil {
 		return err
 	}
-	path := u.Path
-	if u.Opaque != "" {
-		path, _ = url.PathUnescape(u.Opaque)
-	}
+	path, _ := stores.PathOf(u) // a wrong one is empty
 	if path == "" || u.Host != "" || strings.HasPrefix(path, "~") {
 		return exit.Usagef("the store's URL does not name a file: write sqlite:/PATH or sqlite:PATH")
 	}

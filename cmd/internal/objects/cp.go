@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"net/url"
 	"os"
 	"path"
 	"path/filepath"
@@ -150,10 +149,7 @@ func (a *access) pathOf(raw string) string {
 	if err != nil || u.Scheme != "file" || u.RawQuery != "" {
 		return ""
 	}
-	name := u.Path
-	if u.Opaque != "" {
-		name, _ = url.PathUnescape(u.Opaque)
-	}
+	name, _ := stores.PathOf(u) // a wrong one is empty
 	return name
 }
 

@@ -51,16 +51,21 @@ func DirectoryOf(u *url.URL) (path string, opts *filestore.Options, err error) {
 	if opts.AllowNetwork, opts.Unsafe, err = Insisted(u.Query(), ""); err != nil {
 		return "", nil, err
 	}
-	path = u.Path
-	if u.Opaque != "" {
-		if path, err = url.PathUnescape(u.Opaque); err != nil {
-			return "", nil, exit.Usagef("the path in the store's URL is wrong: write %%25 for a %%")
-		}
+	if path, err = PathOf(u); err != nil {
+		return "", nil, exit.Usagef("the path in the store's URL is wrong: write %%25 for a %%")
 	}
 	if path == "" {
 		return "", nil, exit.Usagef("the store's URL does not name a directory: write file:PATH")
 	}
 	return path, opts, nil
+}
+
+// PathOf returns the path of a URL of the form SCHEME:PATH or SCHEME:///PATH.
+func PathOf(u *url.URL) (string, error) {
+	if u.Opaque == "" {
+		return u.Path, nil
+	}
+	return url.PathUnescape(u.Opaque)
 }
 
 // Insisted reads the parameters of the URL of a file or directory: network=allow for a
