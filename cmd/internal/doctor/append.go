@@ -13,6 +13,7 @@ import (
 	"hash/crc32"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -203,21 +204,11 @@ func (p *directory) fight(ctx context.Context, path string) ([]string, error) {
 // talk runs one helper: the helper says that it is ready, gets the signal to start, and
 // prints a result.
 func (p *directory) talk(ctx context.Context, ready func(), start <-chan struct{}, args ...string) (string, error) {
-	cmd := p.o.Helper(ctx, args...)
 	var complaint bytes.Buffer
-	cmd.Stderr = &complaint
-	stdin, err := cmd.StdinPipe()
+	cmd, stdin, lines, err := p.start(ctx, &complaint, args...)
 	if err != nil {
 		return "", err
 	}
-	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		return "", err
-	}
-	if err := cmd.Start(); err != nil {
-		return "", err
-	}
-	lines := bufio.NewScanner(stdout)
 	lines.Scan()
 	ready()
 	<-start
@@ -228,6 +219,20 @@ func (p *directory) talk(ctx context.Context, ready func(), start <-chan struct{
 		return "", fmt.Errorf("a helper process: %w: %s", err, strings.TrimSpace(complaint.String()))
 	}
 	return text, nil
+}
+
+// start starts a helper. It returns the lines that the helper prints, and the stdin that the helper reads.
+func (p *directory) start(ctx context.Context, stderr io.Writer, args ...string) (cmd *exec.Cmd, stdin io.Closer, lines *bufio.Scanner, err error) {
+	cmd = p.o.Helper(ctx, args...)
+	cmd.Stderr = stderr
+	if stdin, err = cmd.StdinPipe(); err != nil {
+		return nil, nil, nil, err
+	}
+	stdout, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	return cmd, stdin, bufio.NewScanner(stdout), err
 }
 
 // checkAppends returns what is wrong with the entries that the processes wrote and read.
@@ -283,20 +288,11 @@ func (p *directory) presence(ctx context.Context) []Check {
 	if p.o.Helper == nil {
 		return c.As(NotTested, "doctor cannot start helper processes here", "")
 	}
-	cmd := p.o.Helper(ctx, "presence", p.path("store"))
-	stdin, err := cmd.StdinPipe()
+	cmd, stdin, lines, err := p.start(ctx, nil, "presence", p.path("store"))
 	if err != nil {
 		return p.e.Failed(c, err)
 	}
 	defer stdin.Close()
-	stdout, err := cmd.StdoutPipe()
-	if err == nil {
-		err = cmd.Start()
-	}
-	if err != nil {
-		return p.e.Failed(c, err)
-	}
-	lines := bufio.NewScanner(stdout)
 	lines.Scan()
 	text := lines.Text()
 	before := p.liveness(ctx, text)

@@ -29,7 +29,10 @@ func (r *Report) WriteText(w io.Writer) error {
 		}
 	}
 	for _, a := range r.Advice {
-		fmt.Fprintf(&b, "\n%s\n%s\n", printable.Line(a.What), lines(a.Text))
+		fmt.Fprintf(&b, "\n%s\n", printable.Line(a.What))
+		for line := range strings.SplitSeq(a.Text, "\n") {
+			fmt.Fprintln(&b, printable.Text(line))
+		}
 	}
 	if len(r.NotRemoved) > 0 {
 		b.WriteString("\nCould not be removed:\n")
@@ -40,13 +43,4 @@ func (r *Report) WriteText(w io.Writer) error {
 	fmt.Fprintf(&b, "\n%s\n", printable.Line(r.Summary))
 	_, err := io.WriteString(w, b.String())
 	return err
-}
-
-// lines keeps the lines of a text apart.
-func lines(s string) string {
-	all := strings.Split(s, "\n")
-	for i := range all {
-		all[i] = printable.Text(all[i])
-	}
-	return strings.Join(all, "\n")
 }
