@@ -32,9 +32,8 @@ type lineHolder struct {
 	client  *lease.Client
 	session *lease.Session
 	wait    time.Duration // of an acquire that names none; negative: for ever
-	// around refuses a lock that an ancestor of this process holds.
-	around func(name string) error
-	out    *output.Queue
+	url     string        // of the store
+	out     *output.Queue
 
 	mu     sync.Mutex
 	claims map[string]*claim // by the id that the caller chose
@@ -71,7 +70,7 @@ func (a *access) holdLines(ctx context.Context, f *runFlags) error {
 		return err
 	}
 	defer st.Close()
-	h.client = client
+	h.client, h.url = client, st.URL
 	h.session, err = client.OpenSession(asked)
 	if err != nil && asked.Err() != nil {
 		a.Notef("ended by a signal: no lock was taken")
@@ -80,7 +79,6 @@ func (a *access) holdLines(ctx context.Context, f *runFlags) error {
 	if err != nil {
 		return err
 	}
-	h.around = func(name string) error { return leases.HeldAround(ctx, client, st.URL, name) }
 	options := client.Options()
 	h.put(holdLine{
 		Event: "ready", Store: st.URL, Session: h.session.ID(),
@@ -225,7 +223,7 @@ func (h *lineHolder) take(ctx context.Context, c *claim, beside *lease.LockOptio
 }
 
 func (h *lineHolder) acquire(ctx context.Context, c *claim, beside *lease.LockOptions, wait time.Duration) (*lease.Guard, error) {
-	if err := h.around(c.lock); err != nil {
+	if err := leases.HeldAround(ctx, h.client, h.url, c.lock); err != nil {
 		return nil, err
 	}
 	handle, err := h.session.Handle(c.lock, beside)

@@ -111,11 +111,8 @@ func (p progressFile) read() (string, error) {
 	return at.At, nil
 }
 
-// write remembers where to continue.
+// write remembers where to continue. The file has a name.
 func (p progressFile) write(at string) error {
-	if p.name == "" {
-		return nil
-	}
 	text, err := json.Marshal(progress{p.of, at})
 	if err != nil {
 		return err
