@@ -128,6 +128,23 @@ func runFaults(t *testing.T, inject string, onlyDir bool, outcome string, always
 	assertNoLeftOvers(t, path)
 }
 
+// TestNoLinks: where files cannot have a second name, a write keeps a good copy, and Restore keeps the damaged file.
+func TestNoLinks(t *testing.T) {
+	suitetest.NeedStrace(t)
+	path := statePath(t)
+	p := underStrace(t, "linkat:error=EPERM")
+	p.want("ok", "open %s", path)
+	p.want("advanced", "put k 1 null")
+	p.want("advanced", "put k 2 null")
+	do(t, os.WriteFile(path, []byte("damaged"), 0o600))
+	p.want("ok", "restore %s", path)
+	if b, err := os.ReadFile(path + ".bad"); err != nil || string(b) != "damaged" {
+		t.Errorf("the damaged file: %q, %v", b, err)
+	}
+	wantAt(t, open(t, path, nil), resumeKey("k"), 1)
+	assertNoLeftOvers(t, path)
+}
+
 // TestAnswersRestOnDurableFiles: a file that another wrote may not survive, since
 // that program may have been stopped before its last sync. An answer that needs no
 // write syncs the directory, and is not given if that fails.

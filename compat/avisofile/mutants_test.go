@@ -42,7 +42,7 @@ func TestMutants(t *testing.T) {
 		{"the log does not mention fences that went back", "view.go", "lost > 0", "lost > 9", "TestLostFencesAreReported"},
 		{"the mode is not kept", "sys_unix.go", "	mode := old.Mode().Perm()\n", "	mode := fs.FileMode(0o600)\n", "TestLinkModeAndOwnerAreKept"},
 		{"a link is replaced", "path.go", "if info.Mode()&fs.ModeSymlink == 0 {", "if info.Mode()&fs.ModeSymlink == 0 || true {", "TestLinkModeAndOwnerAreKept"},
-		{"no good copy is kept", "write.go", "	if h.keepAs(good) == nil {", "	if true {", "TestGoodCopyIsTheStateBefore"},
+		{"no good copy is kept", "write.go", "	return h.keepAs(good)\n", "	return nil\n", "TestGoodCopyIsTheStateBefore"},
 		{"a restore begins no epoch", "restore.go", "		g.epoch++\n", "", "TestRestore"},
 		{"keys are not sorted", "decode.go", "	slices.SortStableFunc(all, order)\n", "	slices.SortStableFunc(all[:0], order)\n", "TestGolden"},
 		{"files are not closed", "view.go", "	if v.stateSnapshot != nil && (other == nil", "	if false && (other == nil", "TestDescriptors"},

@@ -117,6 +117,8 @@ func storeCommands() func(context.Context, []string) string {
 		switch f[0] {
 		case "open":
 			s, err = avisofile.Open(f[1], &avisofile.Options{Logger: slog.New(slog.NewTextHandler(os.Stderr, nil))})
+		case "restore":
+			_, err = avisofile.Restore(ctx, f[1], nil)
 		case "put":
 			m := parsePut(f)
 			p := checkpoint.Position{Sequence: m.Sequence}

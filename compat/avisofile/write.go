@@ -1,6 +1,7 @@
 package avisofile
 
 import (
+	"cmp"
 	"crypto/rand"
 	"errors"
 	"fmt"
@@ -186,30 +187,25 @@ func (h *hold) writeBackup(v *view) error {
 	if info, err := os.Lstat(good); err == nil && os.SameFile(info, v.stateSnapshot.info) {
 		return nil
 	}
-	if h.keepAs(good) == nil {
-		return nil
-	}
-	// Some file systems have no links, and some systems forbid them.
-	temporary := h.temporary()
-	defer os.Remove(temporary) // if the rename has not removed it
-	like, err := os.Lstat(h.path.file())
-	if err != nil {
-		return err
-	}
-	m, err := h.create(temporary, encode(v.state), like)
-	if err != nil {
-		return err
-	}
-	m.close()
-	return rename(temporary, good)
+	return h.keepAs(good)
 }
 
-// keepAs gives the state file a second name.
+// keepAs gives the state file a second name. Some file systems have no links, and some systems forbid them: there a
+// copy gets the name.
 func (h *hold) keepAs(path string) error {
 	temporary := h.temporary()
 	defer os.Remove(temporary) // if the rename has not removed it
 	if err := os.Link(h.path.file(), temporary); err != nil {
-		return err
+		old, content, readErr := readSnapshot(h.path.file(), maxStateFile)
+		if readErr != nil || old.info == nil {
+			return cmp.Or(readErr, err)
+		}
+		defer old.close()
+		m, err := h.create(temporary, content, old.info)
+		if err != nil {
+			return err
+		}
+		m.close()
 	}
 	return rename(temporary, path)
 }
