@@ -208,9 +208,10 @@ export class Client {
       throw errorOf(this.#failure ?? { error: `${command} hold does not start: exit status ${first[0] ?? first[1]}` });
     }
     this.grace = first.grace_ms ?? 0;
-    this.patience = first.ttl_ms + 5000; // with the end of the command
+    this.ttl = first.ttl_ms;
+    this.patience = this.ttl + 5000; // with the end of the command
     // If this program stood still, timers run before Node reads the renewals. What setImmediate calls runs later.
-    this.watch = setInterval(() => setImmediate(() => this.#look()), Math.min(150, first.ttl_ms / 60));
+    this.watch = setInterval(() => setImmediate(() => this.#look()), Math.min(150, this.ttl / 60));
     this.watch.unref();
   }
 
@@ -295,7 +296,8 @@ export class Client {
   #hear(line) {
     const lock = this.#locks.get(line.id);
     if (["held", "stored", "renewed"].includes(line.event)) {
-      const wall = Date.parse(line.deadline);
+      // Not later than a TTL from now: the clock may have been set back since the command has written the line.
+      const wall = Math.min(Date.parse(line.deadline), Date.now() + this.ttl);
       const steady = performance.now() + wall - Date.now();
       if (steady > this.#deadline.steady) {
         this.#deadline = { steady, wall };

@@ -257,6 +257,14 @@ under("the silence of the helper stops the work", async (t) => {
   await loses(client, () => client.helper.kill("SIGSTOP"), /has not renewed/);
 });
 
+under("a deadline is at most a TTL away", async (t) => {
+  // The clock was set back after the command had written the line.
+  const command = join(process.env.HOME, "helper");
+  const held = '{"event":"held","id":"1","token":7,"deadline":"2999-01-01T00:00:00Z"}';
+  await writeFile(command, `#!/bin/sh\necho '{"event":"ready","ttl_ms":2000}'\nread line\necho '${held}'\nexec sleep 10\n`, { mode: 0o755 });
+  await loses(await t.open({ command }), () => {}, /has not renewed/);
+});
+
 under("a command that is stopped keeps no caller", async (t) => {
   for (const call of [
     (client) => assert.rejects(client.acquire("job", { wait: 500 }), /not answered in time/),

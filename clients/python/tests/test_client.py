@@ -300,6 +300,15 @@ class ClientTest(unittest.TestCase):
         lock = client.acquire("job")
         self.raises(lock, lambda: client._process.send_signal(signal.SIGSTOP), "has not renewed")
 
+    def test_a_deadline_is_at_most_a_ttl_away(self):
+        # The clock was set back after the command had written the line.
+        helper = self.helper("%s")
+        with open(helper) as f:
+            text = f.read()
+        with open(helper, "w") as f:
+            f.write(text.replace("30000", "2000").replace("read line\nprintf", "exec sleep 10\nprintf"))
+        self.raises(self.client(command=helper).acquire("job"), lambda: None, "has not renewed")
+
     def test_silence_that_check_meets_is_told_to_all_threads(self):
         client, worked = self.client(ttl="3s"), []
 

@@ -482,8 +482,12 @@ class Client:
         lock._answers.put(line)
 
     def _believe(self, deadline: str) -> None:
-        """Sets until when the locks can be relied on, if the command falls silent."""
+        """Sets until when the locks can be relied on, if the command falls silent.
+
+        That is not later than a TTL from now: the clock may have been set back since the command has written the line.
+        """
         wall = calendar.timegm(time.strptime(deadline[:19], "%Y-%m-%dT%H:%M:%S")) + float("0" + deadline[19:-1])
+        wall = min(wall, time.time() + self._ttl)
         self._deadline = max(self._deadline, (time.monotonic() + wall - time.time(), wall))
 
     def _late(self) -> bool:
