@@ -371,9 +371,9 @@ export class Client {
 }
 
 function errorOf(answer) {
-  const ofEvent = { busy: Busy, lost: Lost, ended: ClientEnded }[answer.event];
+  const ofEvent = { busy: Busy, lost: Lost, ended: ClientEnded, released: ClientEnded }[answer.event];
   const ofKind = { busy: Busy, lost: Lost, usage: InvalidRequest, unreachable: Unreachable }[answer.kind];
-  return new (ofEvent ?? ofKind ?? HoldfastError)(answer.error ?? "the lock was released", answer);
+  return new (ofEvent ?? ofKind ?? HoldfastError)(answer.error ?? "the client was closed, or its command has ended", answer);
 }
 
 // lock takes a lock with a client of its own, which ends with the lock. The options are those of

@@ -167,6 +167,15 @@ under("lock and use", async (t) => {
 
 const dispose = Symbol.asyncDispose ?? Symbol.for("Symbol.asyncDispose");
 
+under("the end of the client or of its command ends a wait", async (t) => {
+  const holder = await t.open();
+  await holder.acquire("job");
+  for (const end of [(client) => client.close(), (client) => client.helper.kill("SIGTERM")]) {
+    const client = await t.open();
+    await Promise.all([assert.rejects(client.acquire("job"), ClientEnded), pause(300).then(() => end(client))]);
+  }
+});
+
 under("dispose and close give back", async (t) => {
   const client = await t.open();
   const lock = await client.acquire("a");

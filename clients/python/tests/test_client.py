@@ -170,6 +170,16 @@ class ClientTest(unittest.TestCase):
             client.acquire("job")
         lock.release()  # or raises Lost; not twice
 
+    def test_the_end_of_the_client_or_of_its_command_ends_a_wait(self):
+        with self.client().acquire("job"):
+            for end in (lambda client: client.close(), lambda client: client._process.terminate()):
+                client = self.client()
+                timer = threading.Timer(0.3, end, [client])
+                timer.start()
+                with self.assertRaises(holdfast.ClientEnded):
+                    client.acquire("job")
+                timer.join()
+
     def test_lock(self):
         with holdfast.lock("job", store=self.store, holder="ada") as guard:
             self.assertEqual(self.show("job")["holder"], "ada")

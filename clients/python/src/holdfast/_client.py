@@ -587,8 +587,9 @@ def _text(line: dict[str, Any]) -> bytes:
 
 
 def _error(answer: dict[str, Any]) -> Error:
-    known = {"busy": Busy, "lost": Lost, "ended": ClientEnded}.get(answer["event"])
-    error = (known or _kinds.get(answer.get("kind", ""), Error))(answer.get("error", "the lock was released"))
+    known = {"busy": Busy, "lost": Lost, "ended": ClientEnded, "released": ClientEnded}.get(answer["event"])
+    text = answer.get("error", "the client was closed, or its command has ended")
+    error = (known or _kinds.get(answer.get("kind", ""), Error))(text)
     error.kind = answer.get("kind") or error.kind
     if isinstance(error, Busy):
         error.holder, error.token = answer.get("holder"), answer.get("token")
