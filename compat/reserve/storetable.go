@@ -24,9 +24,10 @@ import (
 //
 // A register has at most 8 KiB: it forgets the oldest of more than about 40 reservations that no
 // holder has released. Then, if the object returns to the version of a forgotten reservation, two
-// holders of this version can run their functions at the same time. The same can happen if a
-// program with an older release of this package uses the table, because that release keeps only
-// the last reservation. If many programs write one object often, set [Options].ReleaseApplied.
+// holders of this version can run their functions at the same time. The same can happen in two other
+// cases: a program with an older release of this package uses the table, because that release keeps
+// only the last reservation, or the clocks of two machines differ by almost [Options].TTL, an hour by
+// default. If many programs write one object often, set [Options].ReleaseApplied.
 //
 // The first reservation of a key costs one request to the store. A later reservation costs two
 // requests if the store returns the current value with a conflict (memory, files, DynamoDB);
