@@ -2,9 +2,9 @@
 # Hold a lock from a shell: hold.sh NAME [OPTION...]
 #
 # For a single command use `holdfast run`. This is for scripts that do several things
-# under one lock: it is released when the script ends, however that happens. When the
-# lock is lost, or its helper is killed, ended or stopped, the script ends its step and
-# itself.
+# under one lock: it is released when the script and its step have ended, however that
+# happens. When the lock is lost, or its helper is killed, ended or stopped, the script
+# ends its step and itself.
 #
 # STEPS is how many steps the work has, PAUSE the seconds that each takes.
 set -euo pipefail
@@ -13,9 +13,9 @@ set -m # a signal to this script does not reach the helper, which would release 
 coproc HOLD { exec holdfast hold --commands "${@:2}"; }
 set +m
 helper=$HOLD_PID
-exec {said}<&"${HOLD[0]}"
+exec {said}<&"${HOLD[0]}" {say}>"/dev/fd/${HOLD[1]}" {HOLD[1]}>&-
 name=${1//\\/\\\\}
-echo '{"command":"acquire","id":"1","lock":"'"${name//\"/\\\"}"'"}' >&"${HOLD[1]}"
+echo '{"command":"acquire","id":"1","lock":"'"${name//\"/\\\"}"'"}' >&"$say"
 while read -r line <&"$said" || line="the helper has ended"; do
   case $line in
     *'"event":"held"'*) break ;;
@@ -56,10 +56,11 @@ main=$$
     esac
   done
   kill -USR1 "$main"
-} <&"$said" &
+} <&"$said" {say}>&- &
 
 # work runs one step, as a group of processes without input. It waits in such a way that the traps need not wait for
-# the step.
+# the step. The step inherits $say (but not what the shell opened for coproc): so if this script is killed, the helper
+# holds the lock until the step has ended.
 work() {
   local status=0
   set -m
@@ -80,14 +81,15 @@ end() {
   to_step -KILL || :
 }
 to_step() { kill "$1" -- "-$!" 2>/dev/null; }
-trap 'trap "" HUP INT TERM USR1; end' EXIT # a second signal does not interrupt the end
+close() { echo '{"command":"close"}' >&"$say" || :; } 2>/dev/null
+trap 'trap "" HUP INT TERM USR1 PIPE; end; close' EXIT # a second signal does not interrupt the end
 
 for ((step = 0; step < ${STEPS:-3}; step++)); do
   echo "step $step under token $token"
   work sleep "${PAUSE:-0}"
 done
 
-trap '' USR1 # from here on the end of the lock is asked for
-exec {HOLD[1]}>&- # the end of input releases the lock
+trap '' USR1 PIPE # from here on the end of the lock is asked for
+close
 wait "$helper"
 echo "released"
