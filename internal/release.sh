@@ -41,6 +41,10 @@ for module in "${modules[@]}"; do
     exit 1
   fi
 done
+if [ -z "${RELEASE_DIST:-}" ] && [ -n "$(git status --porcelain)" ]; then
+  echo "the working tree has changes or files that are not committed: the packages would contain them" >&2
+  exit 1
+fi
 umask 022
 texts=(README.md CHANGELOG.md SECURITY.md docs policies)
 export SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)

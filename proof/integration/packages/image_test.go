@@ -7,6 +7,31 @@ import (
 	"testing"
 )
 
+// TestReleaseOfACommit: a release contains what is committed, and nothing else.
+func TestReleaseOfACommit(t *testing.T) {
+	top := t.TempDir()
+	script := filepath.Join(top, "internal/release.sh")
+	if err := os.Mkdir(filepath.Join(top, "internal"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range []string{"internal/release.sh", "internal/modules.sh"} {
+		write(t, filepath.Join(top, file), read(t, filepath.Join(root, file)))
+	}
+	git := []string{"-C", top, "-c", "user.name=a", "-c", "user.email=a@example.org"}
+	out(t, nil, "git", append(git, "init", "-q")...)
+	out(t, nil, "git", append(git, "add", ".")...)
+	out(t, nil, "git", append(git, "commit", "-q", "-m", "a")...)
+	for _, notes := range []bool{false, true} { // without them, it fails at the modules, which are not there
+		if notes {
+			write(t, filepath.Join(top, "notes.md"), "")
+		}
+		text, err := try(t, []string{"RELEASE_DIST="}, "bash", script, "v"+version)
+		if err == nil || strings.Contains(text, "not committed") != notes {
+			t.Errorf("notes that are not committed: %v: %v: %s", notes, err, text)
+		}
+	}
+}
+
 // TestImage: the container image is made only of archives whose checksums are in the list.
 func TestImage(t *testing.T) {
 	for name, want := range map[string]struct {
