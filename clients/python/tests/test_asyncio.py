@@ -4,6 +4,7 @@ import os
 import signal
 import tempfile
 import threading
+import time
 import unittest
 
 import holdfast
@@ -236,3 +237,16 @@ class AsyncTest(unittest.IsolatedAsyncioTestCase):
             await opening
         await asyncio.to_thread(client._writer.shutdown)
         self.assertTrue(all(client._process.poll() is not None for client in holdfast._client.clients))
+
+    async def test_a_cancelled_start_does_not_wait_for_the_command(self):
+        path = os.path.join(os.environ["HOME"], "slow")
+        with open(path, "w") as f:
+            f.write("#!/bin/sh\nexec sleep 20\n")
+        os.chmod(path, 0o755)
+        for pause in 0, 0.3:
+            client = self.client(command=path)
+            with self.assertRaises(TimeoutError):
+                await asyncio.wait_for(client.open(), pause)
+            began = time.monotonic()
+            await asyncio.to_thread(client._writer.shutdown)  # the end of the program does so, too
+            self.assertLess(time.monotonic() - began, 10)

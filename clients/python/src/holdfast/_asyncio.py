@@ -135,10 +135,10 @@ class _Acquiring:
         await self._guard.__aexit__(kind, error, trace)
 
 
-def _close(started: concurrent.futures.Future[Client]) -> None:
+def _close(client: Client, started: concurrent.futures.Future[None]) -> None:
     """Closes a client that no task waits for any more."""
-    if not started.exception():
-        started.result().close()
+    if not started.cancelled() and not started.exception():
+        client.close()
 
 
 class AsyncClient:
@@ -158,12 +158,15 @@ class AsyncClient:
 
     async def open(self) -> None:
         """Starts the command. `async with` does so, too."""
-        starting = self._writer.submit(functools.partial(Client, **self._options))
+        client = Client.__new__(Client)
+        starting = self._writer.submit(functools.partial(Client.__init__, client, **self._options))
         try:
-            self._client = await asyncio.shield(asyncio.wrap_future(starting))
+            await asyncio.wrap_future(starting)
         except asyncio.CancelledError:
-            starting.add_done_callback(_close)
+            client._abandon()
+            starting.add_done_callback(functools.partial(_close, client))
             raise
+        self._client = client
 
     async def close(self) -> None:
         """Releases all locks, and ends the command."""

@@ -312,6 +312,8 @@ class Client:
         except (FileNotFoundError, PermissionError) as error:
             raise CommandNotFound(f"the command {program} does not start: {error.strerror}") from error
         try:
+            if self._abandoned:
+                raise ClientEnded("the start was given up")
             self._start(program)
         except BaseException:  # KeyboardInterrupt, for example
             self._process.kill()
@@ -319,6 +321,14 @@ class Client:
                 self._process.stdin.close()
             self._records.put(None)
             raise
+
+    _abandoned = False  # the start was given up
+
+    def _abandon(self) -> None:
+        """Ends a start in another thread."""
+        self._abandoned = True
+        if process := getattr(self, "_process", None):
+            process.kill()
 
     def _start(self, program: str) -> None:
         """Starts the threads, and waits until the command is ready."""
