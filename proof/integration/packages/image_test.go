@@ -23,7 +23,7 @@ func TestReleaseOfACommit(t *testing.T) {
 	out(t, nil, "git", append(git, "commit", "-q", "-m", "a")...)
 	for _, notes := range []bool{false, true} { // without them, it fails at the modules, which are not there
 		if notes {
-			write(t, filepath.Join(top, "notes.md"), "")
+			write(t, filepath.Join(top, "notes"), "")
 		}
 		text, err := try(t, []string{"RELEASE_DIST="}, "bash", script, "v"+version)
 		if err == nil || strings.Contains(text, "not committed") != notes {
