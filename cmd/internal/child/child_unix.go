@@ -193,11 +193,10 @@ func (c *children) ended(pid int) {
 }
 
 func (c *children) reapOrphans() {
-	self, _ := os.Readlink("/proc/self")
-	entries, _ := os.ReadDir("/proc")
+	entries, err := processes()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if self != strconv.Itoa(os.Getpid()) { // there is no /proc, or it is that of another PID namespace
+	if err != nil {
 		for group := range c.groups {
 			for pid := 1; pid > 0; {
 				pid, _ = unix.Wait4(-group, nil, unix.WNOHANG, nil)
@@ -215,6 +214,15 @@ func (c *children) reapOrphans() {
 			_, _ = unix.Wait4(pid, nil, unix.WNOHANG, nil)
 		}
 	}
+}
+
+// processes returns the entries of /proc. An error says that there is none, or that it is that of another PID namespace:
+// its processes have the numbers of others.
+func processes() ([]os.DirEntry, error) {
+	if self, err := os.Readlink("/proc/self"); err != nil || self != strconv.Itoa(os.Getpid()) {
+		return nil, errors.ErrUnsupported
+	}
+	return os.ReadDir("/proc")
 }
 
 // signal sends sig to the whole group. It fails with EPERM if this process may signal no
@@ -333,7 +341,7 @@ type member struct{ pid, user int }
 // groupMembers returns the living processes of a group, without zombies. It reports false
 // where the system does not list them.
 func groupMembers(group int) (members []member, known bool) {
-	entries, err := os.ReadDir("/proc")
+	entries, err := processes()
 	if err != nil {
 		return nil, false
 	}

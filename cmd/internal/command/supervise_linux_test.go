@@ -281,6 +281,19 @@ func TestPID1Statuses(t *testing.T) {
 			})
 		}
 	}
+	// Another /proc shows a group of the same number, all of whose processes have ended.
+	t.Run("a group of another proc", func(t *testing.T) {
+		t.Parallel()
+		s := newSupervised(t)
+		s.start([]string{"run", "job", "--wait-group", "--", "sh", "-c", "(sleep 1; echo yes >waited) & exit 0"}, append(pid1[:len(pid1):len(pid1)],
+			"sh", "-c", `bash -c 'set -m; for i in {1..60}; do sleep 1 & done; exec sleep 600' & sleep 2; unshare --pid --fork --kill-child "$0" "$@"`)...)
+		if got := s.ended(); got != 0 || s.errs.Len() > 0 {
+			t.Errorf("status %d: %s", got, &s.errs)
+		}
+		if _, err := os.Stat(filepath.Join(s.dir, "waited")); err != nil {
+			t.Error("run did not wait for the group")
+		}
+	})
 }
 
 // TestHangUpThatReloads: a signal that COMMAND handles, and after which it continues, does not count as the end by a
