@@ -102,14 +102,14 @@ func decode(value []byte, v store.Version) ([]Row, error) {
 		return nil, fmt.Errorf("%w: the register is not a reservation, or has a format that this version of Holdfast does not know (%d)", store.ErrCorrupt, r.Format)
 	}
 	const most = int64(1<<63-1) / int64(time.Millisecond)
-	var rows []Row
+	rows, tag := make([]Row, 0, 1+len(r.Kept)), tagOf(value, v)
 	for _, e := range append([]entry{r.entry}, r.Kept...) {
 		if e.Timeout < 0 || e.Timeout > most {
 			return nil, fmt.Errorf("%w: the timeout of the reservation is %d ms, which is out of bounds", store.ErrCorrupt, e.Timeout)
 		}
 		rows = append(rows, Row{
 			Key: r.Key, Version: object.Version(e.Version), Generation: e.Generation,
-			Timeout: time.Duration(e.Timeout) * time.Millisecond, TTL: e.TTL, Nonce: e.Nonce, Tag: tagOf(value, v),
+			Timeout: time.Duration(e.Timeout) * time.Millisecond, TTL: e.TTL, Nonce: e.Nonce, Tag: tag,
 		})
 	}
 	return rows, nil
