@@ -238,6 +238,12 @@ class AsyncTest(unittest.IsolatedAsyncioTestCase):
         await asyncio.to_thread(client._writer.shutdown)
         self.assertTrue(all(client._process.poll() is not None for client in holdfast._client.clients))
 
+    async def test_close_after_a_start_that_failed(self):
+        client = self.client(command="no-such-program")
+        with self.assertRaises(holdfast.CommandNotFound):
+            await client.open()
+        await client.close()
+
     async def test_a_cancelled_start_does_not_wait_for_the_command(self):
         path = os.path.join(os.environ["HOME"], "slow")
         with open(path, "w") as f:

@@ -169,7 +169,9 @@ class AsyncClient:
         self._client = client
 
     async def close(self) -> None:
-        """Releases all locks, and ends the command."""
+        """Releases all locks, and ends the command, if it has started."""
+        if not hasattr(self, "_client"):
+            return self._writer.shutdown(wait=False)
         if not self._closing:
             self._closing = self._writer.submit(self._client.close)
             # The writer can wait for a command that is stopped, and whose pipe is full.
