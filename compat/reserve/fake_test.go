@@ -23,8 +23,9 @@ type table struct {
 	rows  map[string]reserve.Row
 	calls []string
 
-	// inner has the rows instead, if it is not nil.
-	inner reserve.Table
+	// inner has the rows instead, if it is not nil. released is when a row was last released there.
+	inner    reserve.Table
+	released time.Time
 
 	// fault is asked before each call, with its number from 1 on.
 	fault func(number int, op string) fault
@@ -58,6 +59,11 @@ func (t *table) call(op string, row reserve.Row, holds func(current reserve.Row,
 	var err error
 	if t.inner != nil {
 		placed, err = inner()
+		if row.Timeout == 0 {
+			t.mu.Lock()
+			t.released = time.Now()
+			t.mu.Unlock()
+		}
 	} else {
 		t.mu.Lock()
 		current, found := t.rows[t.id(row)]

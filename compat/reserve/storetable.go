@@ -20,7 +20,8 @@ import (
 // one register. The name of the register is "reservation/" and the SHA-256 of the key. The register
 // contains the last reservation of the key as JSON, even after the holder has released that
 // reservation. It also contains earlier reservations for other versions of the object, until their
-// holders release them or their TTL has passed. The table never removes a register.
+// holders release them or their TTL has passed. The table never removes a register. Do not remove one
+// while programs use the table: a writer who has checked the object can then miss a released row.
 //
 // A register has at most 8 KiB: it forgets the oldest of more than about 40 reservations that no
 // holder has released. Then, if the object returns to the version of a forgotten reservation, two
