@@ -337,6 +337,26 @@ func (d damaged) ReadRaw(context.Context, string) ([]byte, engine.Stored, error)
 	return []byte("?"), d.first, nil
 }
 
+// TestRepairWithoutACopy: if the copy fails, Repair does not ask for the end of the copy, and changes nothing.
+func TestRepairWithoutACopy(t *testing.T) {
+	s := &server{}
+	mustPut(t, s.open(t, nil), "k", "", "one")
+	st, err := engine.New(damaged{s, s.rows["k"]}, &engine.Options{Trusted: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, full := s.rows["k"], errors.New("the disk is full")
+	err = st.Repair(t.Context(), "k", func(version string, _ []byte) error {
+		if version == "" {
+			t.Error("a copy that failed was to be ended")
+		}
+		return full
+	})
+	if !errors.Is(err, full) || store.OutcomeOf(err) != store.NotApplied || s.rows["k"].Nonce != before.Nonce {
+		t.Errorf("%v, %+v", err, s.rows["k"])
+	}
+}
+
 // TestRepairSync: like TestSync, for the tombstone that Repair writes.
 func TestRepairSync(t *testing.T) {
 	for _, fail := range []error{nil, errLost} {

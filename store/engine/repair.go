@@ -26,8 +26,8 @@ type RawReader interface {
 // Repair writes a tombstone over a register that cannot be read, so that the key is absent. Before
 // that it calls the function passed as keep twice. The first call passes the stored bytes and their
 // version, so that the function can copy them. The second call passes an empty version: when this
-// call returns, the copy must be durable. If the function returns an error, Repair writes nothing
-// and returns the error.
+// call returns, the copy must be durable. If a call returns an error, Repair makes no further call,
+// writes nothing, and returns the error.
 //
 // Repair writes the tombstone only if the register has not changed since the copy, so no
 // later write is lost. If the register can be read, the error matches [store.ErrInvalid].
@@ -67,8 +67,8 @@ func (s *Store) repair(ctx context.Context, key string, keep func(version string
 	if on.Absent() {
 		return store.MarkNotApplied(fmt.Errorf("%w: the stored object has no version, so no condition can name the object; %s", errors.ErrUnsupported, byHand))
 	}
-	for _, err := range []error{keep(on.ID()+string(on.Tag), body), keep("", nil)} {
-		if err != nil {
+	for _, version := range []string{on.ID() + string(on.Tag), ""} {
+		if err := keep(version, body); err != nil {
 			return store.MarkNotApplied(err)
 		}
 	}
