@@ -196,12 +196,11 @@ func TestTerminalWaiting(t *testing.T) {
 	}
 	defer func() { _ = holder.Wait() }()
 	defer func() { _ = holder.Process.Signal(syscall.SIGTERM) }()
-	show := exec.Command(bin, "show", "job")
-	for show.Run() != nil {
-		time.Sleep(10 * time.Millisecond)
-		show = exec.Command(bin, "show", "job")
+	await(t, "the holder", func() bool {
+		show := exec.Command(bin, "show", "job")
 		show.Env = holder.Env
-	}
+		return show.Run() == nil
+	})
 	waiter := onTerminal(t, dir, bin, "run", "job", "--", "echo", "got it")
 	waiter.expect(`\r\x1b\[K(waiting for lock "job", held by ada@db1 since [^\r\n]{10,30}…: \d+s)\r\x1b\[K`) // 80 columns
 	if err := pty.Setsize(waiter.pty, &pty.Winsize{Rows: 24, Cols: 500}); err != nil {
