@@ -272,13 +272,15 @@ func (a *access) readExport(path string, limit int64) ([]checkpointView, error) 
 
 func (a *access) importAll(ctx context.Context, k checkpoint.Store, views []checkpointView, opts *checkpoint.AdvanceOptions) error {
 	var behind, advanced, unchanged int
+	var failed error
 	progress := a.Progress()
 	defer progress("")
 	for i, v := range views {
 		progress(fmt.Sprintf("%d of %d", i, len(views)))
 		r, err := k.Advance(ctx, v.Key, v.position(), opts)
 		if r.Status == 0 {
-			return fmt.Errorf("checkpoint %q: %w", v.Key, err)
+			failed = fmt.Errorf("checkpoint %q: %w", v.Key, err)
+			break
 		}
 		switch r.Status {
 		case checkpoint.Advanced:
@@ -299,10 +301,10 @@ func (a *access) importAll(ctx context.Context, k checkpoint.Store, views []chec
 	} else {
 		a.Notef("%d checkpoints were moved forward; %d needed no change", advanced, unchanged)
 	}
-	if behind > 0 {
-		return exit.With(exit.Condition, fmt.Errorf("%d checkpoints were not imported", behind))
+	if failed == nil && behind > 0 {
+		failed = exit.With(exit.Condition, fmt.Errorf("%d checkpoints were not imported", behind))
 	}
-	return nil
+	return failed
 }
 
 func (a *access) resumeKeyCommand() *cobra.Command {
