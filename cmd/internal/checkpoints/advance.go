@@ -280,6 +280,9 @@ func (a *access) importAll(ctx context.Context, k checkpoint.Store, views []chec
 		r, err := k.Advance(ctx, v.Key, v.position(), opts)
 		if r.Status == 0 {
 			failed = fmt.Errorf("checkpoint %q: %w", v.Key, err)
+			if i == 0 {
+				return failed
+			}
 			break
 		}
 		switch r.Status {
