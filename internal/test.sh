@@ -220,8 +220,9 @@ beside "$work/waiting" "${on_servers[@]}" -p 1 "$@" "${waiting[@]}"
 waiting_run=$!
 computes=TestSQLItems
 # The tests of buckets with versions mostly wait, for writes to settle, and take a write
-# that lasts two seconds for one of unknown outcome, which fails them. So they run only beside tests that wait (the last
-# programs do, too), and beside what has the lowest priority.
+# that lasts two seconds for one of unknown outcome, which fails them. So they run only beside tests that wait, and
+# beside what has a lower priority: from here on, the last programs have one, too.
+renice -n 10 -g "$programs" >/dev/null 2>&1 || true # if they have not ended
 echo "== go test of buckets with versions"
 "${on_servers[@]}" -parallel 96 "$@" -run TestVersioned ./proof/integration || failed=1
 finish programs "$programs" "go test of programs, and of packages with large libraries" || failed=1
