@@ -12,6 +12,10 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/internal/doctor"
 	"github.com/holdfast-go/holdfast/cmd/internal/stores"
 	"github.com/holdfast-go/holdfast/compat/s3verstore"
+	"github.com/holdfast-go/holdfast/etcd/etcdstore"
+	"github.com/holdfast-go/holdfast/kubernetes/kubestore"
+	"github.com/holdfast-go/holdfast/nats/natsstore"
+	"github.com/holdfast-go/holdfast/redis/redisstore"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -62,6 +66,19 @@ func warnOfPlainText(a *stores.Access, addresses []string, warning string) {
 	}
 }
 
+// describer is a store whose server describes itself.
+type describer[D any] interface {
+	store.Store
+	Describe(ctx context.Context) (D, error)
+}
+
+var (
+	_ describer[etcdstore.Description] = (*etcdstore.Store)(nil)
+	_ describer[kubestore.Description] = (*kubestore.Store)(nil)
+	_ describer[natsstore.Description] = (*natsstore.Store)(nil)
+	_ describer[[]redisstore.Server]   = (*redisstore.Store)(nil)
+)
+
 // opener is the function [stores.Driver.Open].
 type opener func(ctx context.Context, a *stores.Access, u *url.URL, standard bool) (stores.Opened, error)
 
@@ -76,9 +93,7 @@ func examine[D any](ctx context.Context, a *stores.Access, u *url.URL, open open
 	target.Kind = kind
 	target.Steps = func(e *doctor.Examination) []doctor.Step {
 		step.Run = func(ctx context.Context) []doctor.Check {
-			found, err := st.Store.(interface {
-				Describe(ctx context.Context) (D, error)
-			}).Describe(ctx)
+			found, err := st.Store.(describer[D]).Describe(ctx)
 			if err != nil {
 				return e.Failed(failed, err)
 			}
