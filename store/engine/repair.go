@@ -67,10 +67,12 @@ func (s *Store) repair(ctx context.Context, key string, keep func(version string
 	if on.Absent() {
 		return store.MarkNotApplied(fmt.Errorf("%w: the stored object has no version, so no condition can name the object; %s", errors.ErrUnsupported, byHand))
 	}
-	for _, version := range []string{on.ID() + string(on.Tag), ""} {
-		if err := keep(version, body); err != nil {
-			return store.MarkNotApplied(err)
-		}
+	err = keep(on.ID()+string(on.Tag), body)
+	if err == nil {
+		err = keep("", nil)
+	}
+	if err != nil {
+		return store.MarkNotApplied(err)
 	}
 	e := Envelope{Nonce: newNonce(), Deleted: true}
 	if s.o.Numbered {
