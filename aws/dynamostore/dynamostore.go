@@ -29,7 +29,7 @@ const (
 	MinTTL = 2 * time.Second
 
 	// MaxPrefix is the longest prefix, in bytes.
-	MaxPrefix = 256
+	MaxPrefix = dynamocall.MaxPrefix
 )
 
 // Options are the options of [New].

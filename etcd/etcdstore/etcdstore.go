@@ -27,7 +27,7 @@ const (
 	MinTTL = 2 * time.Second
 
 	// MaxPrefix is the longest prefix, in bytes.
-	MaxPrefix = 256
+	MaxPrefix = request.MaxPrefix
 
 	// pageSize is the number of keys that one request of a listing returns.
 	pageSize = 1000

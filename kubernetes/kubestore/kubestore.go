@@ -28,7 +28,7 @@ const (
 	MinTTL = 2 * time.Second
 
 	// MaxPrefix is the longest prefix, in bytes.
-	MaxPrefix = 256
+	MaxPrefix = request.MaxPrefix
 
 	keyAnnotation    = "holdfast-go.dev/key"
 	recordAnnotation = "holdfast-go.dev/record"

@@ -93,6 +93,9 @@ func New(client *dynamodb.Client, name string, keys Keys, timeout time.Duration,
 	return t, nil
 }
 
+// MaxPrefix is [request.MaxPrefix], for a store in a table.
+const MaxPrefix = request.MaxPrefix
+
 // CheckOptions does the same as [request.CheckOptions], for a store in a table.
 func CheckOptions(timeout time.Duration, prefix string) (below string, err error) {
 	return request.CheckOptions("dynamostore", timeout, prefix)
