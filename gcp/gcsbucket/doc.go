@@ -1,5 +1,6 @@
 // Package gcsbucket is an [object.Bucket] in Google Cloud Storage, or on another server that speaks its
-// JSON API over HTTP. It uses the library cloud.google.com/go/storage.
+// JSON API over HTTP. It uses the library google.golang.org/api/storage/v1. The library
+// cloud.google.com/go/storage would bring 220 more packages into each program.
 //
 //	b, prefix, err := gcsbucket.Open(ctx, "gs://my-bucket/app", nil)
 //
@@ -12,15 +13,14 @@
 //
 // # Requests
 //
-// The bucket switches off the retries of the library. By default the library repeats a conditional
-// write after a lost reply. If the first request was applied, the repetition fails with status 412, so
-// the caller would learn of a conflict with its own write. The bucket itself repeats only reads, and
-// small writes without a condition.
+// The bucket repeats only reads, and small writes without a condition. If a conditional write were
+// repeated after a lost reply, and the first request was applied, the repetition would fail with status
+// 412, so the caller would learn of a conflict with its own write.
 //
 //   - A put is one request of any size, with its condition. A body of up to 8 MiB has a CRC32C, which
 //     the server checks before it writes. The bucket compares the CRC32C of a larger body with the
 //     answer.
-//   - A get is one request. The library compares a whole body with its CRC32C. With IfChanged, a get is
+//   - A get is one request. The bucket compares a whole body with its CRC32C. With IfChanged, a get is
 //     one request for the metadata, and one more if the object has changed.
 //   - A copy is at least one request. The server decides how many requests a large copy needs.
 //

@@ -14,8 +14,9 @@ import (
 
 	"cloud.google.com/go/auth/credentials"
 	"cloud.google.com/go/auth/httptransport"
-	"cloud.google.com/go/storage"
+	"google.golang.org/api/googleapi"
 	"google.golang.org/api/option"
+	"google.golang.org/api/storage/v1"
 
 	"github.com/holdfast-go/holdfast/object"
 	"github.com/holdfast-go/holdfast/store"
@@ -73,7 +74,10 @@ type Options struct {
 // Bucket is a bucket in Google Cloud Storage. Any number of goroutines may use it, and it needs no
 // Close. A Put starts a goroutine, and waits for its end.
 type Bucket struct {
-	bucket    *storage.BucketHandle
+	service   *storage.Service       // sends requests of the JSON API
+	options   []googleapi.CallOption // of each of them
+	client    *http.Client
+	endpoint  *url.URL
 	name      string
 	where     string // the bucket and its endpoint, for people
 	id        string // the same, for programs
@@ -105,14 +109,18 @@ func New(ctx context.Context, bucket string, opts *Options) (*Bucket, error) {
 	if err != nil {
 		return nil, err
 	}
-	client, err := o.client(ctx, u)
+	client, err := o.client()
 	if err != nil {
 		return nil, err
 	}
-	b := &Bucket{name: bucket, where: "gs://" + bucket, o: o}
-	b.bucket = client.Bucket(bucket).Retryer(storage.WithPolicy(storage.RetryNever))
+	// The endpoint is always named, so that the environment does not choose another one.
+	service, err := storage.NewService(ctx, option.WithHTTPClient(client), option.WithEndpoint(u.Scheme+"://"+u.Host+"/storage/v1/"))
+	if err != nil {
+		return nil, wrong("%s", oneLine(err.Error()))
+	}
+	b := &Bucket{service: service, client: client, endpoint: u, name: bucket, where: "gs://" + bucket, o: o}
 	if o.UserProject != "" {
-		b.bucket = b.bucket.UserProject(o.UserProject)
+		b.options = []googleapi.CallOption{googleapi.QueryParameter("userProject", o.UserProject)}
 	}
 	host := strings.ToLower(u.Host)
 	b.trusted = u.Scheme == "https" && strings.HasSuffix(u.Hostname(), ".googleapis.com")
@@ -159,8 +167,8 @@ func (o *Options) check() (*url.URL, error) {
 	return u, nil
 }
 
-// client returns a client of the library that sends its requests through a [watcher].
-func (o *Options) client(ctx context.Context, u *url.URL) (*storage.Client, error) {
+// client returns a client that sends its requests through a [watcher].
+func (o *Options) client() (*http.Client, error) {
 	inner := o.Transport
 	if inner == nil {
 		t := http.DefaultTransport.(*http.Transport).Clone()
@@ -173,7 +181,7 @@ func (o *Options) client(ctx context.Context, u *url.URL) (*storage.Client, erro
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	if !o.Anonymous {
-		creds, err := credentials.DetectDefault(&credentials.DetectOptions{Scopes: []string{storage.ScopeReadWrite}})
+		creds, err := credentials.DetectDefault(&credentials.DetectOptions{Scopes: []string{storage.DevstorageReadWriteScope}})
 		if err == nil {
 			err = httptransport.AddAuthorizationMiddleware(hc, creds)
 		}
@@ -181,13 +189,7 @@ func (o *Options) client(ctx context.Context, u *url.URL) (*storage.Client, erro
 			return nil, wrong("no Google credentials: call \"gcloud auth application-default login\", or set GOOGLE_APPLICATION_CREDENTIALS, or give the machine a service account (%s)", oneLine(err.Error()))
 		}
 	}
-	base := &url.URL{Scheme: u.Scheme, Host: u.Host, Path: "/storage/v1/"}
-	// The endpoint is always named, so that the environment does not choose another one.
-	client, err := storage.NewClient(ctx, option.WithHTTPClient(hc), option.WithEndpoint(base.String()), option.WithoutAuthentication(), option.WithTelemetryDisabled())
-	if err != nil {
-		return nil, wrong("%s", oneLine(err.Error()))
-	}
-	return client, nil
+	return hc, nil
 }
 
 // Name returns the name of the bucket.

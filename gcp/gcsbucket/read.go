@@ -5,13 +5,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/crc32"
+	"io"
 	"iter"
+	"net/http"
+	"net/url"
 	"strconv"
 	"strings"
 	"time"
 
-	"cloud.google.com/go/storage"
-	"google.golang.org/api/iterator"
+	"google.golang.org/api/storage/v1"
 
 	"github.com/holdfast-go/holdfast/internal/drivers/slowbody"
 	"github.com/holdfast-go/holdfast/object"
@@ -88,7 +91,7 @@ func (b *Bucket) get(ctx context.Context, key string, o object.GetOptions) (r *o
 	seen, ok := generation(o.IfChanged)
 	for try := 1; ; try++ {
 		if ok {
-			info, err := b.stat(ctx, key, &storage.Conditions{GenerationNotMatch: seen})
+			info, err := b.stat(ctx, key, seen)
 			if err == nil && info.Version == o.IfChanged { // not every server checks the condition
 				err = object.ErrNotChanged
 			}
@@ -128,38 +131,102 @@ func (b *Bucket) getOnce(ctx context.Context, key string, o object.GetOptions) (
 			body.Close()
 		}
 	}()
-	cond, _ := conditions(false, o.IfMatch, "", "")
-	handle := b.handle(key, cond).ReadCompressed(true) // as the writer has written it
-	r, err := handle.NewRangeReader(body.Context, o.Offset, cmp.Or(o.Length, -1))
+	r, err := b.client.Do(b.readRequest(body.Context, key, o))
 	if err != nil {
 		return nil, c.classify(err)
 	}
-	body.Begin(r)
+	body.Begin(checkedBody(r))
+	if r.StatusCode/100 != 2 {
+		return nil, c.classify(errors.New(r.Status))
+	}
+	n, _ := generation(object.Version(r.Header.Get("X-Goog-Generation")))
 	info := object.Info{
 		Key:         key,
-		Version:     versionOf(r.Attrs.Generation),
-		Size:        r.Attrs.Size,
-		Modified:    r.Attrs.LastModified,
+		Version:     versionOf(n),
+		Size:        r.ContentLength,
 		Now:         c.now(),
-		ContentType: r.Attrs.ContentType,
+		ContentType: r.Header.Get("Content-Type"),
 		Headers: object.Headers{
-			CacheControl: written(r.Attrs.CacheControl), ContentDisposition: c.header("Content-Disposition"),
-			ContentEncoding: r.Attrs.ContentEncoding, ContentLanguage: c.header("Content-Language"),
+			CacheControl: written(r.Header.Get("Cache-Control")), ContentDisposition: r.Header.Get("Content-Disposition"),
+			ContentEncoding: r.Header.Get("Content-Encoding"), ContentLanguage: r.Header.Get("Content-Language"),
 		},
-		Metadata: lower(r.Metadata()),
+		Metadata: metadata(r.Header),
+	}
+	if t := r.Header.Get("Last-Modified"); t != "" {
+		if info.Modified, err = http.ParseTime(t); err != nil {
+			return nil, c.classify(err)
+		}
+	}
+	var first, last int64
+	if r.StatusCode == http.StatusPartialContent {
+		text := r.Header.Get("Content-Range")
+		if _, err := fmt.Sscanf(text, "bytes %d-%d/%d", &first, &last, &info.Size); err != nil {
+			return nil, c.classify(fmt.Errorf("the Content-Range %q is not valid", text))
+		}
 	}
 	switch {
 	case info.Version == "":
 		err = errNotThisService
 	case o.IfMatch != "" && info.Version != o.IfMatch: // not every server checks the condition
 		err = &object.ConflictError{Key: key, HasCurrent: true, Version: info.Version}
-	case r.Attrs.StartOffset != o.Offset:
+	case first != o.Offset:
 		err = store.MarkNotApplied(fmt.Errorf("%w: the server ignores ranges", errors.ErrUnsupported))
 	}
 	if err != nil {
 		return nil, err
 	}
 	return &object.Reader{ReadCloser: body, Info: info}, nil
+}
+
+// readRequest returns the request for a body. It uses the XML API: in the JSON API, the answer has no metadata.
+func (b *Bucket) readRequest(ctx context.Context, key string, o object.GetOptions) *http.Request {
+	u := &url.URL{Scheme: b.endpoint.Scheme, Host: b.endpoint.Host, Path: "/" + b.name + "/" + key, RawPath: "/" + b.name + "/" + url.PathEscape(key)}
+	r := (&http.Request{Method: http.MethodGet, URL: u, Header: http.Header{}}).WithContext(ctx)
+	r.Header.Set("Accept-Encoding", "gzip") // as the writer has written it
+	switch {
+	case o.Length > 0:
+		r.Header.Set("Range", fmt.Sprintf("bytes=%d-%d", o.Offset, o.Offset+o.Length-1))
+	case o.Offset > 0:
+		r.Header.Set("Range", fmt.Sprintf("bytes=%d-", o.Offset))
+	}
+	if o.IfMatch != "" {
+		r.Header.Set("X-Goog-If-Generation-Match", string(o.IfMatch))
+	}
+	if b.o.UserProject != "" {
+		r.Header.Set("X-Goog-User-Project", b.o.UserProject)
+	}
+	return r
+}
+
+// checked is a whole body that is compared with its CRC32C.
+type checked struct {
+	io.ReadCloser
+	sum  uint32
+	want string
+}
+
+// checkedBody returns the body of an answer. The answer to a range has the CRC32C of the whole object, and so
+// has the answer of a server that has decompressed the body.
+func checkedBody(r *http.Response) io.ReadCloser {
+	for _, hash := range r.Header.Values("X-Goog-Hash") {
+		for part := range strings.SplitSeq(hash, ",") {
+			want, ok := strings.CutPrefix(strings.TrimSpace(part), "crc32c=")
+			decompressed := r.Header.Get("X-Goog-Stored-Content-Encoding") == "gzip" && r.Header.Get("Content-Encoding") != "gzip"
+			if ok && r.StatusCode == http.StatusOK && !decompressed {
+				return &checked{ReadCloser: r.Body, want: want}
+			}
+		}
+	}
+	return r.Body
+}
+
+func (c *checked) Read(p []byte) (int, error) {
+	n, err := c.ReadCloser.Read(p)
+	c.sum = crc32.Update(c.sum, castagnoli, p[:n])
+	if got := sumText(c.sum); err == io.EOF && got != c.want {
+		err = fmt.Errorf("the body has the CRC32C %s, and the object %s", got, c.want)
+	}
+	return n, err
 }
 
 // written removes the values that the service sends for objects without their own.
@@ -170,8 +237,19 @@ func written(cacheControl string) string {
 	return cacheControl
 }
 
-// lower returns metadata with the names as [object.CheckMetadata] demands them: HTTP does not keep
-// upper case.
+// metadata returns the metadata of an answer. The names are as [object.CheckMetadata] demands them: HTTP does
+// not keep upper case.
+func metadata(h http.Header) map[string]string {
+	all := make(map[string]string)
+	for name, values := range h {
+		if name, ok := strings.CutPrefix(name, "X-Goog-Meta-"); ok {
+			all[name] = values[0]
+		}
+	}
+	return lower(all)
+}
+
+// lower returns metadata with names in lower case, and nil if there are none.
 func lower(metadata map[string]string) map[string]string {
 	var all map[string]string
 	for name, value := range metadata {
@@ -196,14 +274,22 @@ func (b *Bucket) Stat(ctx context.Context, key string) (object.Info, error) {
 	err := checkCall(ctx, object.CheckKey(key), key)
 	var info object.Info
 	if err == nil {
-		info, err = b.stat(ctx, key, nil)
+		info, err = b.stat(ctx, key, 0)
 	}
 	return info, b.opError("stat", key, err)
 }
 
-func (b *Bucket) stat(ctx context.Context, key string, cond *storage.Conditions) (info object.Info, err error) {
+// stat describes an object. If it still has the generation seen, the error is [object.ErrNotChanged]; 0 is no
+// generation.
+func (b *Bucket) stat(ctx context.Context, key string, seen int64) (info object.Info, err error) {
 	err = b.repeat(ctx, func() error {
-		attrs, c, err := do(ctx, b, b.o.Timeout, b.handle(key, cond).Attrs)
+		attrs, c, err := do(ctx, b, b.o.Timeout, func(ctx context.Context) (*storage.Object, error) {
+			get := b.service.Objects.Get(b.name, key).Projection("full").Context(ctx)
+			if seen != 0 {
+				get.IfGenerationNotMatch(seen)
+			}
+			return get.Do(b.options...)
+		})
 		if err == nil {
 			info, err = infoOf(key, attrs, c)
 		}
@@ -213,15 +299,15 @@ func (b *Bucket) stat(ctx context.Context, key string, cond *storage.Conditions)
 }
 
 // infoOf describes an object by what the server has answered.
-func infoOf(key string, attrs *storage.ObjectAttrs, c *call) (object.Info, error) {
+func infoOf(key string, attrs *storage.Object, c *call) (object.Info, error) {
 	if attrs == nil || attrs.Generation <= 0 || attrs.Name != key {
 		return object.Info{}, store.MarkUnknown(errNotThisService)
 	}
 	return object.Info{
 		Key:         key,
 		Version:     versionOf(attrs.Generation),
-		Size:        attrs.Size,
-		Modified:    attrs.Updated.Truncate(time.Second), // as Get returns it
+		Size:        int64(attrs.Size),
+		Modified:    modified(attrs),
 		Now:         c.now(),
 		ContentType: attrs.ContentType,
 		Headers: object.Headers{
@@ -230,6 +316,12 @@ func infoOf(key string, attrs *storage.ObjectAttrs, c *call) (object.Info, error
 		},
 		Metadata: lower(attrs.Metadata),
 	}, nil
+}
+
+// modified returns the time of the last change, in whole seconds, as Get returns it; zero if there is none.
+func modified(attrs *storage.Object) time.Time {
+	t, _ := time.Parse(time.RFC3339, attrs.Updated)
+	return t.Truncate(time.Second)
 }
 
 // List implements [object.Bucket]. It needs memory for one page of up to 1,000 objects.
@@ -249,36 +341,38 @@ const (
 
 func (b *Bucket) list(ctx context.Context, prefix, after, delimiter string) iter.Seq2[object.Info, error] {
 	return func(yield func(object.Info, error) bool) {
-		query := &storage.Query{Prefix: prefix, StartOffset: after, Delimiter: delimiter, Projection: storage.ProjectionNoACL}
-		err := query.SetAttrSelection([]string{"Name", "Generation", "Size", "Updated"})
+		var err error
 		seen, token, empty := "", "", 0
 		for err == nil {
-			var page []*storage.ObjectAttrs
-			var next string
+			var page *storage.Objects
 			var c *call
 			err = b.repeat(ctx, func() (err error) {
-				next, c, err = do(ctx, b, b.o.Timeout, func(ctx context.Context) (string, error) {
-					page = nil
-					return iterator.NewPager(b.bucket.Objects(ctx, query), pageSize, token).NextPage(&page)
+				page, c, err = do(ctx, b, b.o.Timeout, func(ctx context.Context) (*storage.Objects, error) {
+					return b.service.Objects.List(b.name).Prefix(prefix).StartOffset(after).Delimiter(delimiter).Projection("noAcl").MaxResults(pageSize).PageToken(token).
+						Fields("nextPageToken", "prefixes", "items(name,generation,size,updated)").Context(ctx).Do(b.options...)
 				})
 				return noBucket(err)
 			})
 			if err != nil {
 				break
 			}
-			for _, attrs := range page {
-				info := object.Info{Key: cmp.Or(attrs.Prefix, attrs.Name)}
-				if attrs.Prefix == "" {
-					info.Version, info.Size, info.Modified, info.Now = versionOf(attrs.Generation), attrs.Size, attrs.Updated.Truncate(time.Second), c.now()
-				}
+			infos := make([]object.Info, 0, len(page.Items)+len(page.Prefixes))
+			for _, attrs := range page.Items {
+				infos = append(infos, object.Info{Key: attrs.Name, Version: versionOf(attrs.Generation), Size: int64(attrs.Size), Modified: modified(attrs), Now: c.now()})
+			}
+			for _, dir := range page.Prefixes {
+				infos = append(infos, object.Info{Key: dir})
+			}
+			for _, info := range infos {
 				// The service begins at After itself, and not every server knows how to begin there.
 				if (after == "" || info.Key > after) && strings.HasPrefix(info.Key, prefix) && !yield(info, nil) {
 					return
 				}
 			}
-			if empty++; len(page) > 0 {
+			if empty++; len(infos) > 0 {
 				empty = 0
 			}
+			next := page.NextPageToken
 			if next == "" {
 				return
 			}

@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"cloud.google.com/go/storage"
+	"google.golang.org/api/storage/v1"
 )
 
 // Settings are the settings of a bucket that matter for objects which are replaced often.
@@ -31,29 +31,36 @@ type Settings struct {
 
 // Settings returns the settings of the bucket. It needs the permission storage.buckets.get.
 func (b *Bucket) Settings(ctx context.Context) (Settings, error) {
-	var a *storage.BucketAttrs
+	var a *storage.Bucket
 	err := b.repeat(ctx, func() (err error) {
-		a, _, err = do(ctx, b, b.o.Timeout, b.bucket.Attrs)
+		a, _, err = do(ctx, b, b.o.Timeout, func(ctx context.Context) (*storage.Bucket, error) {
+			return b.service.Buckets.Get(b.name).Projection("full").Context(ctx).Do(b.options...)
+		})
 		return noBucket(err)
 	})
 	if err != nil {
 		return Settings{}, b.opError("stat", "", err)
 	}
 	s := Settings{
-		EventBasedHold: a.DefaultEventBasedHold, Versioning: a.VersioningEnabled, StorageClass: a.StorageClass, RequesterPays: a.RequesterPays,
+		EventBasedHold: a.DefaultEventBasedHold, StorageClass: a.StorageClass,
+		Versioning:            a.Versioning != nil && a.Versioning.Enabled,
+		RequesterPays:         a.Billing != nil && a.Billing.RequesterPays,
 		HierarchicalNamespace: a.HierarchicalNamespace != nil && a.HierarchicalNamespace.Enabled,
 	}
 	if a.RetentionPolicy != nil {
-		s.Retention = a.RetentionPolicy.RetentionPeriod
+		s.Retention = time.Duration(a.RetentionPolicy.RetentionPeriod) * time.Second
 	}
 	if a.SoftDeletePolicy != nil {
-		s.SoftDelete = a.SoftDeletePolicy.RetentionDuration
+		s.SoftDelete = time.Duration(a.SoftDeletePolicy.RetentionDurationSeconds) * time.Second
 	}
-	for _, r := range a.Lifecycle.Rules {
-		if r.Action.Type != storage.DeleteAction {
+	if a.Lifecycle == nil {
+		return s, nil
+	}
+	for _, r := range a.Lifecycle.Rule {
+		if r.Action.Type != "Delete" {
 			continue
 		}
-		if c := r.Condition; c.Liveness == storage.Archived || c.NumNewerVersions > 0 || c.DaysSinceNoncurrentTime > 0 || !c.NoncurrentTimeBefore.IsZero() {
+		if c := r.Condition; c.IsLive != nil && !*c.IsLive || c.NumNewerVersions > 0 || c.DaysSinceNoncurrentTime > 0 || c.NoncurrentTimeBefore != "" {
 			s.DeletesNoncurrent = true
 		} else {
 			s.DeletesCurrent = true

@@ -3,13 +3,16 @@ package gcsbucket
 import (
 	"cmp"
 	"context"
+	"encoding/base64"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"hash/crc32"
 	"io"
 	"time"
 
-	"cloud.google.com/go/storage"
+	"google.golang.org/api/googleapi"
+	"google.golang.org/api/storage/v1"
 
 	"github.com/holdfast-go/holdfast/object"
 	"github.com/holdfast-go/holdfast/store"
@@ -32,24 +35,21 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// conditions returns the conditions of a write, and the ability that they need.
-func conditions(ifAbsent bool, ifMatch object.Version, absent, match object.Ability) (*storage.Conditions, object.Ability) {
-	if ifAbsent {
-		return &storage.Conditions{DoesNotExist: true}, absent
-	}
-	if n, ok := generation(ifMatch); ok {
-		return &storage.Conditions{GenerationMatch: n}, match
-	}
-	return nil, ""
+// sumText returns a CRC32C as the service writes it.
+func sumText(sum uint32) string {
+	return base64.StdEncoding.EncodeToString(binary.BigEndian.AppendUint32(nil, sum))
 }
 
-// handle returns the object of a key, with the condition of a write.
-func (b *Bucket) handle(key string, cond *storage.Conditions) *storage.ObjectHandle {
-	h := b.bucket.Object(key)
-	if cond != nil {
-		h = h.If(*cond)
+// condition returns the generation that an object must have, or nil, and the ability that this needs. The
+// generation 0 means "no object".
+func condition(ifAbsent bool, ifMatch object.Version, absent, match object.Ability) (*int64, object.Ability) {
+	if ifAbsent {
+		return new(int64), absent
 	}
-	return h
+	if n, ok := generation(ifMatch); ok {
+		return &n, match
+	}
+	return nil, ""
 }
 
 // Put implements [object.Bucket]. It sends a put with a condition only once. If it gets no answer, the
@@ -69,7 +69,7 @@ func (b *Bucket) put(ctx context.Context, key string, body io.Reader, o object.P
 	if err != nil {
 		return info, store.MarkNotApplied(err)
 	}
-	cond, needed := conditions(o.IfAbsent, o.IfMatch, object.PutIfAbsent, object.PutIfMatch)
+	cond, needed := condition(o.IfAbsent, o.IfMatch, object.PutIfAbsent, object.PutIfMatch)
 	if err := b.require(ctx, needed); err != nil {
 		return info, err
 	}
@@ -94,7 +94,7 @@ type upload struct {
 	key   string
 	first []byte
 	rest  io.Reader
-	cond  *storage.Conditions
+	cond  *int64
 	o     object.PutOptions
 }
 
@@ -111,15 +111,26 @@ func (u *upload) send(ctx context.Context) (object.Info, error) {
 	timer := time.AfterFunc(engine.Share(ctx, limit), func() { cancel(errTimeout) })
 	defer timer.Stop()
 
-	w := u.b.handle(u.key, u.cond).NewWriter(ctx)
-	w.ChunkSize = 0 // one request, which has the condition and makes the object
-	w.DisableAutoChecksum = true
-	w.ContentType = cmp.Or(u.o.ContentType, defaultType)
-	w.CacheControl, w.ContentDisposition = u.o.Headers.CacheControl, u.o.Headers.ContentDisposition
-	w.ContentEncoding, w.ContentLanguage = u.o.Headers.ContentEncoding, u.o.Headers.ContentLanguage
-	w.Metadata, w.StorageClass = u.o.Metadata, u.o.StorageClass
+	attrs := described(u.o.ContentType, u.o.Headers, u.o.Metadata)
+	attrs.Bucket, attrs.Name, attrs.StorageClass = u.b.name, u.key, u.o.StorageClass
 	sum := crc32.Checksum(u.first, castagnoli)
-	w.CRC32C, w.SendCRC32C = sum, u.rest == nil
+	if u.rest == nil {
+		attrs.Crc32c = sumText(sum)
+	}
+	r, w := io.Pipe()
+	// One request, which has the condition and makes the object.
+	insert := u.b.service.Objects.Insert(u.b.name, attrs).Name(u.key).Projection("full").Context(ctx).
+		Media(r, googleapi.ChunkSize(0), googleapi.ContentType(attrs.ContentType))
+	if u.cond != nil {
+		insert.IfGenerationMatch(*u.cond)
+	}
+	var refused error
+	sent := make(chan struct{})
+	go func() {
+		defer close(sent)
+		attrs, refused = insert.Do(u.b.options...)
+		r.CloseWithError(cmp.Or(refused, io.ErrClosedPipe))
+	}()
 
 	size := int64(len(u.first))
 	_, err := w.Write(u.first)
@@ -131,7 +142,8 @@ func (u *upload) send(ctx context.Context) (object.Info, error) {
 			if failed != nil && failed != io.EOF {
 				// The request ends before its body does (see whole), so the server makes no object.
 				cancel(failed)
-				_ = w.Close()
+				w.CloseWithError(failed)
+				<-sent
 				return object.Info{}, store.MarkNotApplied(failed)
 			}
 			timer.Reset(limit)
@@ -145,18 +157,19 @@ func (u *upload) send(ctx context.Context) (object.Info, error) {
 		}
 	}
 	if err != nil {
-		cancel(err) // otherwise Close could complete a body that is not whole
+		cancel(err) // otherwise a body that is not whole could be complete
 	}
-	if closed := w.Close(); closed != nil {
-		return object.Info{}, noBucket(c.classify(closed))
+	w.CloseWithError(err)
+	<-sent
+	if err = cmp.Or(refused, err); err != nil {
+		return object.Info{}, noBucket(c.classify(err))
 	}
-	attrs := w.Attrs()
 	info, err := infoOf(u.key, attrs, c)
-	if err == nil && (attrs.CRC32C != sum || attrs.Size != size) {
+	if err == nil && (attrs.Crc32c != sumText(sum) || info.Size != size) {
 		if u.b.trying || u.b.require(ctx, object.DeleteIfMatch) == nil {
-			_ = u.b.deleteOnce(ctx, u.key, &storage.Conditions{GenerationMatch: attrs.Generation})
+			_ = u.b.deleteOnce(ctx, u.key, &attrs.Generation)
 		}
-		err = store.MarkUnknown(fmt.Errorf("%w: the server stored a body with the CRC32C %08x and %d bytes, but Holdfast sent %08x and %d", store.ErrUnavailable, attrs.CRC32C, attrs.Size, sum, size))
+		err = store.MarkUnknown(fmt.Errorf("%w: the server stored a body with the CRC32C %s and %d bytes, but Holdfast sent %s and %d", store.ErrUnavailable, attrs.Crc32c, info.Size, sumText(sum), size))
 	}
 	if err != nil {
 		return object.Info{}, err
@@ -176,7 +189,7 @@ func (b *Bucket) Delete(ctx context.Context, key string, opts *object.DeleteOpti
 	if o.OrAbsent {
 		ability = object.DeleteOrAbsent
 	}
-	cond, needed := conditions(false, o.IfMatch, "", ability)
+	cond, needed := condition(false, o.IfMatch, "", ability)
 	if err = b.require(ctx, needed); err == nil && cond != nil {
 		err = b.deleteOnce(ctx, key, cond)
 	} else if err == nil {
@@ -188,9 +201,23 @@ func (b *Bucket) Delete(ctx context.Context, key string, opts *object.DeleteOpti
 	return b.opError(store.OpDelete, key, about(key, o.IfMatch, err))
 }
 
-func (b *Bucket) deleteOnce(ctx context.Context, key string, cond *storage.Conditions) error {
-	_, _, err := do(ctx, b, b.o.Timeout, func(ctx context.Context) (struct{}, error) { return struct{}{}, b.handle(key, cond).Delete(ctx) })
+func (b *Bucket) deleteOnce(ctx context.Context, key string, cond *int64) error {
+	_, _, err := do(ctx, b, b.o.Timeout, func(ctx context.Context) (struct{}, error) {
+		del := b.service.Objects.Delete(b.name, key).Context(ctx)
+		if cond != nil {
+			del.IfGenerationMatch(*cond)
+		}
+		return struct{}{}, del.Do(b.options...)
+	})
 	return err
+}
+
+// described returns an object with these headers, and with the default content type if it has none.
+func described(contentType string, h object.Headers, metadata map[string]string) *storage.Object {
+	return &storage.Object{
+		ContentType: cmp.Or(contentType, defaultType), CacheControl: h.CacheControl, ContentDisposition: h.ContentDisposition,
+		ContentEncoding: h.ContentEncoding, ContentLanguage: h.ContentLanguage, Metadata: metadata,
+	}
 }
 
 // Copy implements [object.Copier]. A large copy needs several requests; each has all conditions.
@@ -205,21 +232,35 @@ func (b *Bucket) Copy(ctx context.Context, source, destination string, opts *obj
 }
 
 func (b *Bucket) copy(ctx context.Context, source, destination string, o object.CopyOptions) (info object.Info, err error) {
-	from, neededFrom := conditions(false, o.SourceIfMatch, "", object.CopySource)
-	to, neededTo := conditions(o.IfAbsent, o.IfMatch, object.CopyIfAbsent, object.CopyIfMatch)
+	from, neededFrom := condition(false, o.SourceIfMatch, "", object.CopySource)
+	to, neededTo := condition(o.IfAbsent, o.IfMatch, object.CopyIfAbsent, object.CopyIfMatch)
 	if err := cmp.Or(b.require(ctx, neededFrom), b.require(ctx, neededTo)); err != nil {
 		return info, err
 	}
 	send := func() error {
-		attrs, c, err := do(ctx, b, longTimeout, func(ctx context.Context) (*storage.ObjectAttrs, error) {
-			copier := b.handle(destination, to).CopierFrom(b.handle(source, from))
-			copier.ProgressFunc = func(n, total uint64) { o.Progress.Report(int64(n), int64(total)) }
+		attrs, c, err := do(ctx, b, longTimeout, func(ctx context.Context) (*storage.Object, error) {
+			attrs := &storage.Object{} // those of the source
 			if o.Metadata != nil {
-				copier.Metadata, copier.ContentType = o.Metadata, cmp.Or(o.ContentType, defaultType)
-				copier.CacheControl, copier.ContentDisposition = o.Headers.CacheControl, o.Headers.ContentDisposition
-				copier.ContentEncoding, copier.ContentLanguage = o.Headers.ContentEncoding, o.Headers.ContentLanguage
+				attrs = described(o.ContentType, o.Headers, o.Metadata)
 			}
-			return copier.Run(ctx)
+			rewrite := b.service.Objects.Rewrite(b.name, source, b.name, destination, attrs).Projection("full").Context(ctx)
+			if from != nil {
+				rewrite.IfSourceGenerationMatch(*from)
+			}
+			if to != nil {
+				rewrite.IfGenerationMatch(*to)
+			}
+			for {
+				r, err := rewrite.Do(b.options...)
+				if err != nil {
+					return nil, err
+				}
+				o.Progress.Report(r.TotalBytesRewritten, r.ObjectSize)
+				if r.Done {
+					return r.Resource, nil
+				}
+				rewrite.RewriteToken(r.RewriteToken)
+			}
 		})
 		if err == nil {
 			info, err = infoOf(destination, attrs, c)
