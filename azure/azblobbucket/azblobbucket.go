@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
@@ -132,7 +133,7 @@ func New(client *container.Client, opts *Options) (*Bucket, error) {
 		return nil, fmt.Errorf("%w: %s is the secondary endpoint of an account: it shows old data; use the primary endpoint", store.ErrUnsafe, host)
 	}
 	b := &Bucket{client: client, o: o}
-	b.azure = at.Scheme == "https" && len(path) == 1 && azureHost.MatchString(host)
+	b.azure = at.Scheme == "https" && len(path) == 1 && azureHost().MatchString(host)
 	b.container, b.name = name, "azblob://"+account+"/"+name
 	if !b.azure {
 		b.name += " at " + host
@@ -144,7 +145,9 @@ func New(client *container.Client, opts *Options) (*Bucket, error) {
 }
 
 // azureHost matches the hosts of Blob Storage in all clouds of Azure, with and without a DNS zone.
-var azureHost = regexp.MustCompile(`^[a-z0-9]{3,24}(\.blob\.core\.(windows\.net|chinacloudapi\.cn|usgovcloudapi\.net|cloudapi\.de)|\.z[0-9]{1,2}\.blob\.storage\.azure\.net)$`)
+var azureHost = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^[a-z0-9]{3,24}(\.blob\.core\.(windows\.net|chinacloudapi\.cn|usgovcloudapi\.net|cloudapi\.de)|\.z[0-9]{1,2}\.blob\.storage\.azure\.net)$`)
+})
 
 // sasSecrets returns the secret part of a SAS token, as it is and as a URL has it.
 func sasSecrets(token string) []string {
@@ -269,7 +272,7 @@ func versionOf(e *azcore.ETag) object.Version {
 }
 
 // validETag matches what can be the version of a blob. A * would match every version.
-var validETag = regexp.MustCompile(`^"[!#-~]{1,100}"$`)
+var validETag = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^"[!#-~]{1,100}"$`) })
 
 // checkCall returns the error of an earlier check, an error for a key that Azure would change, a conflict if one of the
 // versions cannot be an ETag, or the error of the context.
@@ -278,7 +281,7 @@ func checkCall(ctx context.Context, err error, key string, versions ...object.Ve
 		err = checkKey(key)
 	}
 	for _, v := range versions {
-		if err == nil && v != "" && !validETag.MatchString(string(v)) {
+		if err == nil && v != "" && !validETag().MatchString(string(v)) {
 			err = fmt.Errorf("%w: %.100q is not an ETag of Azure", &object.ConflictError{Key: key}, v)
 		}
 	}

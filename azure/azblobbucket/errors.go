@@ -13,6 +13,7 @@ import (
 	"net/url"
 	"regexp"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -169,7 +170,7 @@ func (b *Bucket) meaning(status int, code, text string) error {
 	return b.fail(nil, store.NotApplied, "status %d: %s", status, text)
 }
 
-var messageText = regexp.MustCompile(`<Message>([^\n<]*)`)
+var messageText = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`<Message>([^\n<]*)`) })
 
 // message returns the message of an error, without the lines that repeat what was signed.
 func message(answer *http.Response) string {
@@ -177,7 +178,7 @@ func message(answer *http.Response) string {
 	if err != nil {
 		return answer.Status
 	}
-	if m := messageText.FindSubmatch(body); m != nil {
+	if m := messageText().FindSubmatch(body); m != nil {
 		return string(m[1])
 	}
 	return answer.Status

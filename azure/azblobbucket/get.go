@@ -25,7 +25,7 @@ func (b *Bucket) Get(ctx context.Context, key string, opts *object.GetOptions) (
 	if err = checkCall(ctx, err, key, o.IfMatch); err != nil {
 		return nil, b.opError("get", key, err)
 	}
-	if !validETag.MatchString(string(o.IfChanged)) {
+	if !validETag().MatchString(string(o.IfChanged)) {
 		o.IfChanged = "" // no state has this version
 	}
 	var r *object.Reader

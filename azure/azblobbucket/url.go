@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
@@ -53,8 +54,8 @@ type Config struct {
 }
 
 var (
-	validAccount   = regexp.MustCompile(`^[a-z0-9]{3,24}$`)
-	validContainer = regexp.MustCompile(`^(\$root|\$web|[a-z0-9](-?[a-z0-9]){2,62})$`)
+	validAccount   = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z0-9]{3,24}$`) })
+	validContainer = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(\$root|\$web|[a-z0-9](-?[a-z0-9]){2,62})$`) })
 )
 
 // ParseURL parses a URL. Its errors match store.ErrMisconfigured, and do not repeat what could be a secret.
@@ -85,7 +86,7 @@ func ParseURL(raw string) (_ *Config, err error) {
 	}
 	var path string
 	c.Container, path, _ = strings.Cut(strings.TrimPrefix(u.Path, "/"), "/")
-	if !validAccount.MatchString(c.Account) || !validContainer.MatchString(c.Container) {
+	if !validAccount().MatchString(c.Account) || !validContainer().MatchString(c.Container) {
 		return nil, wrong("the URL of the store is not of the form azblob://ACCOUNT/CONTAINER/PREFIX. An account has 3 to 24 lower-case letters and digits; a container has 3 to 63 lower-case letters, digits and single hyphens")
 	}
 	if c.Prefix, err = cloudurl.Prefix(path); err != nil {

@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"regexp"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/drivers/request"
@@ -79,7 +80,7 @@ type driver struct {
 	o       Options
 }
 
-var validNamespace = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
+var validNamespace = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`) })
 
 // New returns a Store in a cluster. It sends no request.
 func New(cluster *Cluster, opts *Options) (*Store, error) {
@@ -88,7 +89,7 @@ func New(cluster *Cluster, opts *Options) (*Store, error) {
 	switch {
 	case cluster == nil:
 		return nil, errors.New("kubestore: the cluster is nil")
-	case !validNamespace.MatchString(o.Namespace):
+	case !validNamespace().MatchString(o.Namespace):
 		return nil, fmt.Errorf("kubestore: %w: Options.Namespace is not a name of a namespace", store.ErrInvalid)
 	case o.Prefix == "":
 		return nil, fmt.Errorf("kubestore: Options.Prefix: %w", store.CheckKey(""))

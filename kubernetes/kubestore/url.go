@@ -68,7 +68,7 @@ func (o *Options) parse(raw string) (url.Values, error) {
 		return nil, err
 	case strings.Contains(u.EscapedPath(), "@"):
 		return nil, storeurl.ErrCredentials
-	case u.Scheme != "k8s" || u.Opaque != "" || !validNamespace.MatchString(u.Host) || strings.Trim(u.Path, "/") == "":
+	case u.Scheme != "k8s" || u.Opaque != "" || !validNamespace().MatchString(u.Host) || strings.Trim(u.Path, "/") == "":
 		return nil, errors.New("it is not of the form k8s://NAMESPACE/PREFIX")
 	}
 	o.Namespace, o.Prefix = u.Host, strings.Trim(u.Path, "/")

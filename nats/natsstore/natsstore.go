@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -83,7 +84,7 @@ type driver struct {
 	wakes  atomic.Bool // the bucket wakes waiters
 }
 
-var bucketName = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,200}$`)
+var bucketName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-zA-Z0-9_-]{1,200}$`) })
 
 // New returns a Store that sends its requests through a connection. New sends no request. The caller closes
 // the connection; Close of the Store does nothing. The connection should have the option
@@ -124,7 +125,7 @@ func newDriver(conn *nats.Conn, bucket string, opts *Options) (*driver, error) {
 	if conn == nil {
 		return nil, errors.New("natsstore: the connection is nil")
 	}
-	if !bucketName.MatchString(bucket) {
+	if !bucketName().MatchString(bucket) {
 		return nil, fmt.Errorf("natsstore: %w: the name of a bucket has letters, digits, - and _ only", store.ErrInvalid)
 	}
 	js, err := jetstream.New(conn)

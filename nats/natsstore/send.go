@@ -53,7 +53,7 @@ func newCalls() *calls { return &calls{inFlight: map[*call]struct{}{}} }
 
 var (
 	errDisconnected = fmt.Errorf("%w: the connection was lost before the answer", store.ErrUnavailable)
-	deniedSubject   = regexp.MustCompile(`(?i)permissions violation for publish to "([^"]*)"`)
+	deniedSubject   = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?i)permissions violation for publish to "([^"]*)"`) })
 )
 
 // lost ends all requests.
@@ -61,7 +61,7 @@ func (c *calls) lost() { c.end(errDisconnected, func(string) bool { return true 
 
 // refused ends the requests that an error of the connection is about.
 func (c *calls) refused(err error) {
-	if match := deniedSubject.FindStringSubmatch(err.Error()); match != nil {
+	if match := deniedSubject().FindStringSubmatch(err.Error()); match != nil {
 		denied := fmt.Errorf("%w: the user may not publish to the subject %q", store.ErrDenied, match[1])
 		c.end(denied, func(subject string) bool {
 			return match[1] == subject || strings.HasSuffix(subject, ".") && strings.HasPrefix(match[1], subject)

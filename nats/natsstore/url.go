@@ -59,7 +59,7 @@ func (t *Target) parse(raw string) error {
 	if u.Scheme != "nats" || u.Opaque != "" || u.Host == "" || bucket == "" {
 		return errors.New("it is not of the form nats://HOST:PORT/BUCKET/PREFIX")
 	}
-	if !bucketName.MatchString(bucket) {
+	if !bucketName().MatchString(bucket) {
 		return errors.New("the name of its bucket may have letters, digits, - and _ only")
 	}
 	if _, err := store.Below(prefix); err != nil {

@@ -29,13 +29,16 @@ const (
 
 var kinds = []string{kindLocks, kindLock, kindCheckpoints, kindLogs, kindPanels, kindStore}
 
-var templates = template.Must(template.New("").Funcs(template.FuncMap{
-	"iso":     func(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") },
-	"clock":   func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") },
-	"clockms": func(ms int64) string { return "until " + time.UnixMilli(ms).UTC().Format("15:04:05 UTC") },
-	"ttl":     func(ms int64) string { return (time.Duration(ms) * time.Millisecond).String() },
-	"bar":     func(end, ttl int64, of string) any { return bar{end, ttl, of} },
-}).ParseFS(web, "web/page.html"))
+// templates are parsed when they are first needed: the start of each command would wait for them.
+var templates = sync.OnceValue(func() *template.Template {
+	return template.Must(template.New("").Funcs(template.FuncMap{
+		"iso":     func(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") },
+		"clock":   func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") },
+		"clockms": func(ms int64) string { return "until " + time.UnixMilli(ms).UTC().Format("15:04:05 UTC") },
+		"ttl":     func(ms int64) string { return (time.Duration(ms) * time.Millisecond).String() },
+		"bar":     func(end, ttl int64, of string) any { return bar{end, ttl, of} },
+	}).ParseFS(web, "web/page.html"))
+})
 
 type bar struct {
 	End, TTL int64
@@ -44,7 +47,7 @@ type bar struct {
 
 func execute(name string, data any) template.HTML {
 	var b bytes.Buffer
-	if err := templates.ExecuteTemplate(&b, name, data); err != nil {
+	if err := templates().ExecuteTemplate(&b, name, data); err != nil {
 		return template.HTML("<p>" + template.HTMLEscapeString(err.Error()) + "</p>")
 	}
 	return template.HTML(b.String()) // the result of a template

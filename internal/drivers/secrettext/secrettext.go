@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // MinLength is the smallest length of a secret, and of a part of a secret that [Hide] finds in a text.
@@ -79,7 +80,7 @@ func repeats(text, secret string) bool {
 			}
 			slices.Reverse(letters)
 		}
-		text = html.UnescapeString(escapes.ReplaceAllStringFunc(text, func(e string) string {
+		text = html.UnescapeString(escapes().ReplaceAllStringFunc(text, func(e string) string {
 			b, _ := hex.DecodeString(e[1:])
 			return string(b)
 		}))
@@ -88,7 +89,7 @@ func repeats(text, secret string) bool {
 }
 
 // escapes are those of a URL.
-var escapes = regexp.MustCompile("%[0-9a-fA-F]{2}")
+var escapes = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile("%[0-9a-fA-F]{2}") })
 
 // alphanumeric returns the letters and digits of ASCII in a text, in lower case.
 func alphanumeric(text string) []byte {
