@@ -73,8 +73,8 @@ func TestStartUpSystemCalls(t *testing.T) {
 func TestSlowStartOfTheCommand(t *testing.T) {
 	strace := suitetest.NeedStrace(t)
 	p := build(t)
-	cmd := p.command(strace, "-f", "-qq", "-o", os.DevNull, "-e", "trace=execve", "-e", "inject=execve:delay_enter=2500ms",
-		filepath.Join(p.small, "holdfast"), "--store", "file:store", "run", "--ttl", "2s", "--on-acquire", "true", "x", "--", "/bin/echo", "ran")
+	cmd := p.command(strace, "-f", "-qq", "-o", os.DevNull, "-e", "trace=execve", "-e", "inject=execve:delay_enter=4500ms",
+		filepath.Join(p.small, "holdfast"), "--store", "file:store", "run", "--ttl", "4s", "--on-acquire", "true", "x", "--", "/bin/echo", "ran")
 	cmd.Env = append(cmd.Env, "GOMAXPROCS=1") // as on a machine with one processor
 	if out, errs, code := status(t, cmd); code != 0 || out != "ran\n" {
 		t.Errorf("status %d: %s%s", code, out, errs)
