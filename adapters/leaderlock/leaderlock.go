@@ -213,24 +213,21 @@ func (l *Lock) write(ctx context.Context, ler resourcelock.LeaderElectionRecord,
 		return err
 	}
 	sent := time.Now()
-	ctx, cancel := l.bound(ctx, 10)
+	bounded, cancel := l.bound(ctx, 10)
 	defer cancel()
-	found, err := store.PutAndResolve(ctx, l.st, l.key, seen.version, value)
-	if errors.Is(err, store.ErrConflict) && store.OutcomeOf(err) == store.NotApplied {
+	found, err := store.PutAndResolve(bounded, l.st, l.key, seen.version, value)
+	if err == nil && found.Resolution == store.ResolutionApplied {
+		next.version = found.Current.Version
+		return l.written(next, sent)
+	}
+	l.mu.Lock()
+	// If the elector gave the write up because the work has ended, the record can be freed.
+	l.failed = l.failed || ler.HolderIdentity != "" && !errors.Is(ctx.Err(), context.Canceled)
+	l.mu.Unlock()
+	if err == nil || errors.Is(err, store.ErrConflict) && store.OutcomeOf(err) == store.NotApplied {
 		return conflict
 	}
-	if err != nil {
-		l.mu.Lock()
-		// If the elector gave the write up because the work has ended, the record can be freed.
-		l.failed = l.failed || ler.HolderIdentity != "" && !errors.Is(err, context.Canceled)
-		l.mu.Unlock()
-		return err
-	}
-	if found.Resolution != store.ResolutionApplied {
-		return conflict
-	}
-	next.version = found.Current.Version
-	return l.written(next, sent)
+	return err
 }
 
 // next returns the state that follows seen if the elector wants to write ler.

@@ -268,26 +268,27 @@ func TestFreesOnlyItsOwn(t *testing.T) {
 // TestFreesAfterItsWork: after a failed renewal, the elector frees the record before it ends the context of the work.
 // Another candidate would lead meanwhile. If the work was cancelled, it has ended before.
 func TestFreesAfterItsWork(t *testing.T) {
-	fails := false
+	var fails error
 	st := store.Intercept(memstore.New(), func(ctx context.Context, op *store.Op, next store.Handler) error {
-		if fails && op.Kind == store.OpPut {
-			return store.ErrUnavailable
+		if fails != nil && op.Kind == store.OpPut {
+			return fails
 		}
 		return next(ctx, op)
 	})
 	l := newLock(t, st)
 	lead(t, l)
 	renewed, _ := get(t, l)
-	fails = true
-	if err := l.Update(t.Context(), *renewed); err == nil {
-		t.Fatal("the renewal does not fail")
-	}
-	fails = false
-	if err := l.Update(t.Context(), freeRecord()); !errors.Is(err, leaderlock.ErrNotLeading) {
-		t.Errorf("after a failed renewal: %v", err)
-	}
-	if err := l.Update(t.Context(), *renewed); err != nil {
-		t.Fatal(err)
+	for _, fails = range []error{store.ErrUnavailable, errors.Join(store.ErrUnavailable, context.Canceled)} { // the second: a connection was closed
+		if err := l.Update(t.Context(), *renewed); err == nil {
+			t.Fatal("the renewal does not fail")
+		}
+		fails = nil
+		if err := l.Update(t.Context(), freeRecord()); !errors.Is(err, leaderlock.ErrNotLeading) {
+			t.Errorf("after a failed renewal: %v", err)
+		}
+		if err := l.Update(t.Context(), *renewed); err != nil {
+			t.Fatal(err)
+		}
 	}
 	if err := l.Update(t.Context(), freeRecord()); err != nil {
 		t.Errorf("after a renewal: %v", err)

@@ -10,8 +10,8 @@ import (
 func TestMutants(t *testing.T) {
 	mutanttest.Run(t, []mutanttest.Mutant{
 		{"outcomes are not resolved", "leaderlock.go",
-			"	found, err := store.PutAndResolve(ctx, l.st, l.key, seen.version, value)\n",
-			"	v, err := l.st.Put(ctx, l.key, seen.version, value)\n	found := store.ResolveResult{Resolution: store.ResolutionApplied, Current: store.Entry{Version: v}}\n",
+			"	found, err := store.PutAndResolve(bounded, l.st, l.key, seen.version, value)\n",
+			"	v, err := l.st.Put(bounded, l.key, seen.version, value)\n	found := store.ResolveResult{Resolution: store.ResolutionApplied, Current: store.Entry{Version: v}}\n",
 			"TestLostReplies"},
 		{"a late success counts", "leaderlock.go", "case took > limit:", "case took < 0:", "TestLateSuccess"},
 		{"a call takes as long as its caller allows", "leaderlock.go", "return context.WithDeadline(ctx, end)", "return context.WithCancel(ctx)", "TestContexts"},
@@ -27,6 +27,7 @@ func TestMutants(t *testing.T) {
 		{"a replaced leader leads on", "leaderlock.go", "	case !l.owns(seen):\n", "	case l.key == \"\":\n", "TestLeadsAgain"},
 		{"a replaced leader frees the record", "leaderlock.go", "if seen.HolderIdentity != l.identity || l.failed {", "if l.failed {", "TestFreesOnlyItsOwn"},
 		{"a leader frees the record before its work ends", "leaderlock.go", "seen.HolderIdentity != l.identity || l.failed {", "seen.HolderIdentity != l.identity {", "TestFreesAfterItsWork"},
+		{"an error of the store looks like the end of the work", "leaderlock.go", "errors.Is(ctx.Err(), context.Canceled)", "errors.Is(err, context.Canceled)", "TestFreesAfterItsWork"},
 		{"a restarted candidate is the same one", "leaderlock.go", "rand.Text()[:16]", "rand.Text()[:0]", "TestNames"},
 		{"a lease of no time", "leaderlock.go", "ler.LeaseDurationSeconds < 1", "ler.LeaseDurationSeconds < 0", "TestShortLease"},
 		{"unknown fields are lost", "record.go", "maps.Clone(s.fields)", "maps.Clone(map[string]json.RawMessage(nil))", "TestFutureFields"},
