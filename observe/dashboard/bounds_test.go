@@ -178,42 +178,48 @@ func TestFirstPage(t *testing.T) {
 	})
 }
 
-// TestLostStore: if a store does not answer at all, the page shows the old state, and says how old it is.
+// TestLostStore: if a store does not answer at all, or its requests hang, the page shows the old state, and says how old
+// it is.
 func TestLostStore(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		st := memstore.New()
-		c, err := lease.New(st, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer c.Close(t.Context())
-		if _, err := c.TryAcquire(t.Context(), "job", nil); err != nil {
-			t.Fatal(err)
-		}
-		broken := make(chan struct{})
-		lost := store.Intercept(st, func(ctx context.Context, op *store.Op, next store.Handler) error {
-			select {
-			case <-broken:
-				return errors.Join(errors.New("dial 10.0.0.5: refused"), store.ErrUnavailable)
-			default:
-				return next(ctx, op)
+	refused := errors.Join(errors.New("dial 10.0.0.5: refused"), store.ErrUnavailable)
+	for _, lost := range []func(ctx context.Context) error{
+		func(context.Context) error { return refused },
+		func(ctx context.Context) error { <-ctx.Done(); return store.Cause(ctx) },
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			st := memstore.New()
+			c, err := lease.New(st, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close(t.Context())
+			if _, err := c.TryAcquire(t.Context(), "job", nil); err != nil {
+				t.Fatal(err)
+			}
+			broken := make(chan struct{})
+			page, err := dashboard.New(store.Intercept(st, func(ctx context.Context, op *store.Op, next store.Handler) error {
+				select {
+				case <-broken:
+					return lost(ctx)
+				default:
+					return next(ctx, op)
+				}
+			}), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer page.Close()
+			look(t.Context(), page, "/")
+			close(broken)
+			time.Sleep(8 * time.Second)
+			body := look(t.Context(), page, "/")
+			for _, want := range []string{"The names cannot be listed: the store does not answer", "The page shows the state of", `class="s-held"`} {
+				if !strings.Contains(body, want) {
+					t.Errorf("the page has no %q:\n%s", want, body)
+				}
 			}
 		})
-		page, err := dashboard.New(lost, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer page.Close()
-		look(t.Context(), page, "/")
-		close(broken)
-		time.Sleep(8 * time.Second)
-		body := look(t.Context(), page, "/")
-		for _, want := range []string{"The names cannot be listed: the store does not answer", "The page shows the state of", `class="s-held"`} {
-			if !strings.Contains(body, want) {
-				t.Errorf("the page has no %q:\n%s", want, body)
-			}
-		}
-	})
+	}
 }
 
 // TestUnknownLocks: pages of locks that do not exist leave nothing behind.

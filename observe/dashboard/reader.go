@@ -54,6 +54,7 @@ type table[T any] struct {
 
 	listing  uint32
 	listed   time.Time     // when the last complete listing began
+	took     time.Duration // how long it took
 	next     time.Time     // of the next listing
 	every    time.Duration // until the listing after that
 	tags     bool          // listings show which keys have changed
@@ -316,17 +317,28 @@ func list[T any](r *reader, t *table[T]) {
 	r.budget.take(ctx, 1)
 	begun := time.Now()
 	keys := 0
+	r.mu.Lock()
+	t.listing++
+	t.tooMany = 0
+	over := false
+	patience := max(readTimeout, 2*t.took)
+	silent := time.AfterFunc(patience, func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if !over {
+			t.problem = problemOf(context.DeadlineExceeded)
+			r.publish()
+		}
+	})
+	r.mu.Unlock()
 	note := func(name, tag string) {
 		keys++
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		noteKey(r, t, name, tag)
+		silent.Reset(patience)
 		r.publishSome()
 	}
-	r.mu.Lock()
-	t.listing++
-	t.tooMany = 0
-	r.mu.Unlock()
 	bad := 0
 	var failed error
 	perRequest, weight, share := 1000, 1, 5
@@ -370,6 +382,8 @@ func list[T any](r *reader, t *table[T]) {
 	took := time.Since(begun)
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	over = true
+	silent.Stop()
 	// Listings take at most half of the requests, or a fifth if they do not show what has changed, and a
 	// tenth of the time.
 	t.every = max(r.p.o.Interval, r.budget.timeFor(share*cost), 10*took)
@@ -383,7 +397,7 @@ func list[T any](r *reader, t *table[T]) {
 		t.next = time.Now().Add(max(r.p.o.Interval, min(took, 30*time.Second)))
 		return
 	}
-	t.complete, t.listed = true, begun
+	t.complete, t.listed, t.took = true, begun, took
 	for name, e := range t.entries {
 		if e.listing != t.listing && r.watched[kindLock][name] == 0 {
 			delete(t.entries, name)
