@@ -105,7 +105,9 @@ func (l *Locker) lock(ctx context.Context, db beginner) error {
 		<-l.turn
 		return fmt.Errorf("lock %q: %w", l.name, err)
 	}
-	if err := l.announce(wait, db, guard); err != nil {
+	stop := context.AfterFunc(guard.Context(), cancel)
+	defer stop()
+	if err := cmp.Or(l.announce(wait, db, guard), guard.Err()); err != nil {
 		err = errors.Join(err, guard.Release(ctx))
 		<-l.turn
 		return err

@@ -319,6 +319,43 @@ func TestFenceFails(t *testing.T) {
 	})
 }
 
+// slowDatabase begins its transactions late: another holder's transaction has not ended.
+type slowDatabase struct {
+	driver.Connector
+	driver.Conn
+}
+
+func (d slowDatabase) Connect(context.Context) (driver.Conn, error) { return d, nil }
+func (d slowDatabase) Close() error                                 { return nil }
+func (d slowDatabase) Begin() (driver.Tx, error) {
+	time.Sleep(time.Minute)
+	return d, nil
+}
+func (d slowDatabase) ExecContext(context.Context, string, []driver.NamedValue) (driver.Result, error) {
+	return driver.RowsAffected(1), nil
+}
+func (d slowDatabase) Commit() error   { return nil }
+func (d slowDatabase) Rollback() error { return nil }
+
+// If the lease is lost while the fence is announced, Lock fails. Otherwise goose would run a migration, which some databases
+// cannot roll back.
+func TestLostBeforeTheFence(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := faultstore.New(memstore.New(), faultstore.Schedule{})
+		l := newLocker(t, newClient(t, st, "a"), &gooselock.Options{Fence: sqlstore.PostgreSQL})
+		db := sql.OpenDB(slowDatabase{})
+		defer db.Close()
+		time.AfterFunc(time.Second, func() { st.Set(faultstore.MustParse("* * drop")) })
+		if err := l.Lock(t.Context(), db); !errors.Is(err, lease.ErrLost) {
+			t.Errorf("got %v", err)
+		}
+		st.Set(faultstore.Schedule{})
+		if err := errors.Join(l.Lock(t.Context(), db), l.Unlock(t.Context(), db)); err != nil {
+			t.Errorf("the lock is stuck: %v", err)
+		}
+	})
+}
+
 // The store keeps the optional method of the inner store.
 func TestTableExists(t *testing.T) {
 	l := newLocker(t, newClient(t, memstore.New(), "a"), nil)
