@@ -8,10 +8,10 @@ import (
 	"github.com/holdfast-go/holdfast/observe/metrics/promtext"
 )
 
-// Values returns the present values of all counters and gauges, for other systems than Prometheus.
-func (m *Metrics) Values() []promtext.Value {
-	var set promtext.Set
-	m.collect(&set)
+// Values returns the present values of all counters and gauges, for other systems than Prometheus. If two clients have
+// the same labels, it adds their values, as [Handler] does.
+func Values(all ...*Metrics) []promtext.Value {
+	set := collected(all)
 	return set.Values()
 }
 

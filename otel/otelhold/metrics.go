@@ -2,11 +2,14 @@ package otelhold
 
 import (
 	"context"
+	"reflect"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/holdfast-go/holdfast/lease"
+	"github.com/holdfast-go/holdfast/observe/metrics"
 	"github.com/holdfast-go/holdfast/observe/metrics/promtext"
 	"github.com/holdfast-go/holdfast/store"
 	"go.opentelemetry.io/otel/attribute"
@@ -29,8 +32,24 @@ func (t *Telemetry) observeRequest(ctx context.Context, op store.Kind, took time
 	t.histograms[promtext.RequestDuration].Record(ctx, took.Seconds(), metric.WithAttributes(attrs...))
 }
 
+// group has the metrics of all clients with one meter provider. OpenTelemetry wants one observation of each gauge, so one
+// callback adds the values of all clients.
+type group struct {
+	registration metric.Registration
+
+	mu  sync.Mutex // never held during a call of OpenTelemetry
+	all []*metrics.Metrics
+}
+
+// groups has the groups that are not empty.
+var groups = struct {
+	sync.Mutex                // of which no callback waits
+	of         map[any]*group // by their providers
+}{of: map[any]*group{}}
+
 // meter makes the instruments of the table of package promtext.
-func (t *Telemetry) meter(meter metric.Meter) (err error) {
+func (t *Telemetry) meter(provider metric.MeterProvider) (err error) {
+	meter := provider.Meter(ScopeName)
 	table := promtext.WrittenBy(promtext.Program)
 	t.histograms = map[string]metric.Float64Histogram{}
 	observed, all := map[string]metric.Float64Observable{}, []metric.Observable{}
@@ -52,15 +71,64 @@ func (t *Telemetry) meter(meter metric.Meter) (err error) {
 			observed[m.Name], all = of, append(all, of)
 		}
 	}
-	t.registration, err = meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
-		for _, v := range t.metrics.Values() {
-			if of := observed[v.Name]; of != nil {
-				o.ObserveFloat64(of, v.Value, metric.WithAttributes(labels(v.Labels)...))
+	groups.Lock()
+	defer groups.Unlock()
+	key := any(provider)
+	if !reflect.ValueOf(key).Comparable() {
+		key = t // its clients cannot be found
+	}
+	g := groups.of[key]
+	if g == nil {
+		g = &group{}
+		g.registration, err = meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
+			for _, v := range metrics.Values(g.members()...) {
+				if of := observed[v.Name]; of != nil {
+					o.ObserveFloat64(of, v.Value, metric.WithAttributes(labels(v.Labels)...))
+				}
 			}
+			return nil
+		}, all...)
+		if err != nil {
+			return err
 		}
-		return nil
-	}, all...)
-	return err
+		groups.of[key] = g
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.all = append(g.all, t.metrics)
+	return nil
+}
+
+func (g *group) members() []*metrics.Metrics {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return slices.Clone(g.all)
+}
+
+// Close removes the counters and gauges of a client that the program needs no longer. Spans are still
+// recorded.
+func (t *Telemetry) Close() error {
+	if g := t.leave(); g != nil {
+		return g.registration.Unregister()
+	}
+	return nil
+}
+
+// leave removes the metrics from their group. It returns the group if it is empty now.
+func (t *Telemetry) leave() *group {
+	groups.Lock()
+	defer groups.Unlock()
+	for key, g := range groups.of {
+		g.mu.Lock()
+		g.all = slices.DeleteFunc(g.all, func(m *metrics.Metrics) bool { return m == t.metrics })
+		empty := len(g.all) == 0
+		g.mu.Unlock()
+		if empty {
+			delete(groups.of, key)
+			return g
+		}
+	}
+	return nil
 }
 
 // instrument returns the name and the unit of the instrument of a metric. An exporter for Prometheus makes the

@@ -200,3 +200,74 @@ func TestNames(t *testing.T) {
 		}
 	}
 }
+
+// sliced is a provider that cannot be compared.
+type sliced struct {
+	*sdk.MeterProvider
+	_ []int
+}
+
+// TestTwoClients: a program has two clients. Each value is of both: the gauges, too, of which OpenTelemetry exports one
+// observation. After Close it is of the other client alone.
+func TestTwoClients(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		reader := sdk.NewManualReader()
+		provider, st := sdk.NewMeterProvider(sdk.WithReader(reader)), memstore.New()
+		alone, err := otelhold.New(&otelhold.Options{MeterProvider: sliced{MeterProvider: provider}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := alone.Close(); err != nil {
+			t.Error(err)
+		}
+		var tels []*otelhold.Telemetry
+		var clients []*lease.Client
+		take := func(i int, name string) {
+			if _, err := clients[i].Acquire(t.Context(), name, nil); err != nil {
+				t.Fatal(err)
+			}
+			if err := clients[i].FlushEvents(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want := func(name string, value float64) {
+			t.Helper()
+			if got := exported(t, reader)[name+`{lock="jobs/*"}`]; got != value {
+				t.Errorf("%s: got %v, want %v", name, got, value)
+			}
+		}
+		for i, ttl := range []time.Duration{10 * time.Second, time.Minute} {
+			tel, err := otelhold.New(&otelhold.Options{MeterProvider: provider})
+			if err != nil {
+				t.Fatal(err)
+			}
+			c, err := lease.New(tel.Store(st), &lease.Options{TTL: ttl, OnEvent: tel.OnEvent})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close(t.Context())
+			tels, clients = append(tels, tel), append(clients, c)
+			take(i, fmt.Sprint("jobs/", i))
+		}
+		take(0, "jobs/2")
+		want(promtext.Acquired, 3)
+		want(promtext.Held, 3)
+		shortest := exported(t, reader)[promtext.ShortestLease+`{lock="jobs/*"}`]
+		if shortest <= 0 || shortest > 10 {
+			t.Errorf("the first lease ends in %v s", shortest)
+		}
+		if err := tels[0].Close(); err != nil {
+			t.Fatal(err)
+		}
+		want(promtext.Acquired, 1)
+		want(promtext.Held, 1)
+		for range 2 { // the second call changes nothing
+			if err := tels[1].Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if value, ok := exported(t, reader)[promtext.Acquired+`{lock="jobs/*"}`]; ok {
+			t.Errorf("after Close: %v", value)
+		}
+	})
+}

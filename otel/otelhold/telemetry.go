@@ -36,12 +36,11 @@ type Options struct {
 // Telemetry records spans and metrics. Its methods go into the options of clients. Use a Telemetry for each
 // client of locks and its store; any number of goroutines may use it.
 type Telemetry struct {
-	tracer       trace.Tracer
-	ending       ending
-	metrics      *metrics.Metrics
-	storeLabel   []attribute.KeyValue
-	histograms   map[string]metric.Float64Histogram // by their names in package promtext
-	registration metric.Registration
+	tracer     trace.Tracer
+	ending     ending
+	metrics    *metrics.Metrics
+	storeLabel []attribute.KeyValue
+	histograms map[string]metric.Float64Histogram // by their names in package promtext
 }
 
 // New returns a Telemetry. Nil options mean all defaults. An error means that the meter refuses an instrument.
@@ -53,15 +52,11 @@ func New(o *Options) (*Telemetry, error) {
 	if opts.Metrics != nil && opts.Metrics.Store != "" {
 		t.storeLabel = labels([][2]string{{"store", opts.Metrics.Store}})
 	}
-	if err := t.meter(opts.MeterProvider.Meter(ScopeName)); err != nil {
+	if err := t.meter(opts.MeterProvider); err != nil {
 		return nil, err
 	}
 	return t, nil
 }
-
-// Close removes the counters and gauges of a client that the program needs no longer. Spans are still
-// recorded.
-func (t *Telemetry) Close() error { return t.registration.Unregister() }
 
 // start begins a span, if there is room for one. Without room, the span records nothing.
 func (t *Telemetry) start(ctx context.Context, name string, kind trace.SpanKind, attrs ...attribute.KeyValue) (context.Context, trace.Span) {
