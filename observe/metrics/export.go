@@ -8,11 +8,13 @@ import (
 	"github.com/holdfast-go/holdfast/observe/metrics/promtext"
 )
 
-// Values returns the present values of all counters and gauges, for other systems than Prometheus. If two clients have
-// the same labels, it adds their values, as [Handler] does.
-func Values(all ...*Metrics) []promtext.Value {
-	set := collected(all)
-	return set.Values()
+// Collect returns the present values, for other systems than Prometheus. If two clients have the same labels, it adds
+// their values, as [Handler] does.
+func Collect(all ...*Metrics) (set promtext.Set) {
+	for _, m := range all {
+		m.collect(&set)
+	}
+	return set
 }
 
 // Observation is one observation of a histogram of the table in package promtext.

@@ -131,15 +131,8 @@ func (m *Metrics) WriteTo(w io.Writer) (int64, error) {
 
 // text returns the present values of all. No mutex is held when it returns.
 func text(all ...*Metrics) []byte {
-	set := collected(all)
+	set := Collect(all...)
 	return set.AppendText(nil)
-}
-
-func collected(all []*Metrics) (set promtext.Set) {
-	for _, m := range all {
-		m.collect(&set)
-	}
-	return set
 }
 
 // ServeHTTP answers a scrape of Prometheus. The metrics contain labels of locks, and no names of

@@ -2,6 +2,7 @@ package otelhold
 
 import (
 	"context"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -37,8 +38,9 @@ func (t *Telemetry) observeRequest(ctx context.Context, op store.Kind, took time
 type group struct {
 	registration metric.Registration
 
-	mu  sync.Mutex // never held during a call of OpenTelemetry
-	all []*metrics.Metrics
+	mu     sync.Mutex // never held during a call of OpenTelemetry
+	all    []*metrics.Metrics
+	closed promtext.Set // the counters of clients that were closed, because no sum may fall
 }
 
 // groups has the groups that are not empty.
@@ -81,7 +83,7 @@ func (t *Telemetry) meter(provider metric.MeterProvider) (err error) {
 	if g == nil {
 		g = &group{}
 		g.registration, err = meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
-			for _, v := range metrics.Values(g.members()...) {
+			for _, v := range g.values() {
 				if of := observed[v.Name]; of != nil {
 					o.ObserveFloat64(of, v.Value, metric.WithAttributes(labels(v.Labels)...))
 				}
@@ -93,42 +95,48 @@ func (t *Telemetry) meter(provider metric.MeterProvider) (err error) {
 		}
 		groups.of[key] = g
 	}
+	t.group = g
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.all = append(g.all, t.metrics)
 	return nil
 }
 
-func (g *group) members() []*metrics.Metrics {
+func (g *group) values() []promtext.Value {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return slices.Clone(g.all)
+	set := metrics.Collect(g.all...)
+	set.AddAll(&g.closed, "")
+	return set.Values()
 }
 
-// Close removes the counters and gauges of a client that the program needs no longer. Spans are still
-// recorded.
+// Close removes the gauges of a client that the program needs no longer. Its counters stay in the sums until all
+// clients with this meter provider are closed. Spans are still recorded.
 func (t *Telemetry) Close() error {
-	if g := t.leave(); g != nil {
-		return g.registration.Unregister()
+	if t.group.remove(t.metrics) {
+		return t.group.registration.Unregister()
 	}
 	return nil
 }
 
-// leave removes the metrics from their group. It returns the group if it is empty now.
-func (t *Telemetry) leave() *group {
+// remove removes the metrics of a client. It reports whether they were the last ones.
+func (g *group) remove(m *metrics.Metrics) (last bool) {
 	groups.Lock()
 	defer groups.Unlock()
-	for key, g := range groups.of {
-		g.mu.Lock()
-		g.all = slices.DeleteFunc(g.all, func(m *metrics.Metrics) bool { return m == t.metrics })
-		empty := len(g.all) == 0
-		g.mu.Unlock()
-		if empty {
-			delete(groups.of, key)
-			return g
-		}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	i := slices.Index(g.all, m)
+	if i < 0 {
+		return false
 	}
-	return nil
+	values := metrics.Collect(m)
+	g.closed.AddCounters(&values)
+	g.all = slices.Delete(g.all, i, i+1)
+	if len(g.all) > 0 {
+		return false
+	}
+	maps.DeleteFunc(groups.of, func(_ any, of *group) bool { return of == g })
+	return true
 }
 
 // instrument returns the name and the unit of the instrument of a metric. An exporter for Prometheus makes the

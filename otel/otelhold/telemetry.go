@@ -41,6 +41,7 @@ type Telemetry struct {
 	metrics    *metrics.Metrics
 	storeLabel []attribute.KeyValue
 	histograms map[string]metric.Float64Histogram // by their names in package promtext
+	group      *group
 }
 
 // New returns a Telemetry. Nil options mean all defaults. An error means that the meter refuses an instrument.

@@ -135,6 +135,18 @@ func (s *Set) AddAll(other *Set, labels string) {
 	}
 }
 
+// AddCounters adds the counters of another set.
+func (s *Set) AddCounters(other *Set) {
+	for _, m := range metrics {
+		if m.Kind != Counter {
+			continue
+		}
+		for labels, v := range other.values[m.Name] {
+			s.Add(m.Name, labels, v)
+		}
+	}
+}
+
 func join(a, b string) string {
 	if a == "" || b == "" {
 		return a + b
