@@ -218,6 +218,9 @@ func TestLostStore(t *testing.T) {
 					t.Errorf("the page has no %q:\n%s", want, body)
 				}
 			}
+			if body := look(t.Context(), page, "/lock?name=job"); !strings.Contains(body, "the store does not answer") {
+				t.Errorf("the page of the lock does not say so:\n%s", body)
+			}
 		})
 	}
 }

@@ -327,6 +327,7 @@ func list[T any](r *reader, t *table[T]) {
 		defer r.mu.Unlock()
 		if !over {
 			t.problem = problemOf(context.DeadlineExceeded)
+			r.health.failed, r.health.problem = time.Now(), t.problem
 			r.publish()
 		}
 	})
