@@ -77,7 +77,8 @@ func New(client *lease.Client, name string, opts *Options) (*Locker, error) {
 
 // Lock takes the lock, for goose.WithLocker. It waits until the context ends, or for at most
 // Options.LockTimeout. The context bounds the wait only. With Options.Fence, Lock uses one connection of
-// the database while goose has another, so the pool must have two.
+// the database while goose has another, so the pool must have two. If the lease is lost while Lock announces the
+// token there, the error matches lease.ErrLost.
 func (l *Locker) Lock(ctx context.Context, db *sql.DB) error {
 	if l.fence != "" && db.Stats().MaxOpenConnections == 1 {
 		return fmt.Errorf("gooselock: goose and the fence need two connections, and the pool of the database has one: %w", store.ErrMisconfigured)
