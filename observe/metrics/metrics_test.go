@@ -67,6 +67,27 @@ func TestStore(t *testing.T) {
 	storetest.Run(t, func(t *testing.T) store.Store { return metrics.New(nil).Store(memstore.New()) }, nil)
 }
 
+// TestCancelled: a call that its caller has given up is no failure of the store. A store can return the same error by
+// itself, for example after its connection was closed.
+func TestCancelled(t *testing.T) {
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	for ctx, want := range map[context.Context]string{ended: "cancelled", t.Context(): "failed"} {
+		m := metrics.New(nil)
+		st := m.Store(store.Intercept(memstore.New(), func(context.Context, *store.Op, store.Handler) error { return context.Canceled }))
+		if _, _, err := st.Get(ctx, "a"); !errors.Is(err, context.Canceled) {
+			t.Fatal(err)
+		}
+		var text strings.Builder
+		if _, err := m.WriteTo(&text); err != nil {
+			t.Fatal(err)
+		}
+		if line := `holdfast_requests_total{operation="get",outcome="` + want + `"} 1`; !strings.Contains(text.String(), line) {
+			t.Errorf("there is no line %s in:\n%s", line, text.String())
+		}
+	}
+}
+
 func TestGauges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memstore.New()

@@ -26,8 +26,8 @@ const (
 
 var outcomes = [...]string{ok: "ok", conflict: "conflict", notFound: "not_found", unknown: "unknown", cancelled: "cancelled", failed: "failed"}
 
-// outcomeOf returns the outcome of a call with that error.
-func outcomeOf(kind store.Kind, err error) outcome {
+// outcomeOf returns the outcome of a call with that context and error.
+func outcomeOf(ctx context.Context, kind store.Kind, err error) outcome {
 	switch {
 	case err == nil:
 		return ok
@@ -37,7 +37,7 @@ func outcomeOf(kind store.Kind, err error) outcome {
 		return conflict
 	case errors.Is(err, store.ErrNotFound):
 		return notFound
-	case errors.Is(err, context.Canceled):
+	case ctx.Err() != nil && errors.Is(err, context.Canceled):
 		return cancelled
 	}
 	return failed
@@ -50,9 +50,9 @@ type requests struct {
 	nanos    atomic.Int64
 }
 
-func (r *requests) note(kind store.Kind, err error, took time.Duration) {
+func (r *requests) note(ctx context.Context, kind store.Kind, err error, took time.Duration) {
 	took = max(took, 0)
-	r.outcomes[outcomeOf(kind, err)].Add(1)
+	r.outcomes[outcomeOf(ctx, kind, err)].Add(1)
 	r.buckets[promtext.Bucket(took)].Add(1)
 	r.nanos.Add(int64(min(took, math.MaxInt64/2)))
 }
@@ -98,23 +98,23 @@ func (m *Metrics) Store(inner store.Store) store.Store {
 		err := next(ctx, op)
 		switch {
 		case op.Kind == store.OpWatch && ctx.Err() != nil:
-			r.note(op.Kind, context.Canceled, 0) // most watches end so
+			r.note(ctx, op.Kind, context.Canceled, 0) // most watches end so
 		case err != nil || !op.Kind.Lists():
-			r.note(op.Kind, err, time.Since(began))
+			r.note(ctx, op.Kind, err, time.Since(began))
 		case op.Keys != nil:
-			op.Keys = noteEnd(op.Keys, r, op.Kind)
+			op.Keys = noteEnd(ctx, op.Keys, r, op.Kind)
 		case op.Tags != nil:
-			op.Tags = noteEnd(op.Tags, r, op.Kind)
+			op.Tags = noteEnd(ctx, op.Tags, r, op.Kind)
 		}
 		return err
 	})
 }
 
 // noteEnd returns a listing that is counted when it ends.
-func noteEnd[T any](all iter.Seq2[T, error], r *requests, kind store.Kind) iter.Seq2[T, error] {
+func noteEnd[T any](ctx context.Context, all iter.Seq2[T, error], r *requests, kind store.Kind) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		began, last := time.Now(), error(nil)
-		defer func() { r.note(kind, last, time.Since(began)) }()
+		defer func() { r.note(ctx, kind, last, time.Since(began)) }()
 		for v, err := range all {
 			if last = err; !yield(v, err) {
 				return
