@@ -245,6 +245,11 @@ func TestBounds(t *testing.T) {
 		}
 		wellFormed(t, tl.SVG(picture.SVGOptions{From: start, To: to}))
 	}
+	for _, years := range []int{100, 200, 300, 9000} { // a time.Duration has 292 years
+		to := start.AddDate(years, 0, 0)
+		tl.Text(picture.TextOptions{From: start, To: to, Width: 24})
+		wellFormed(t, tl.SVG(picture.SVGOptions{From: start, To: to}))
+	}
 	tl.Cut(second(1e9))
 	tl.Cut(second(1e9))
 	wellFormed(t, picture.Latencies("", "", nil))

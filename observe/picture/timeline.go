@@ -18,6 +18,7 @@ package picture
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -398,13 +399,17 @@ type tick struct {
 	text string
 }
 
+// longest is the longest time with labels: more would not fit into a [time.Duration].
+const longest = math.MaxInt64 / 2
+
 // ticks returns at most most labels, at round times of a time zone.
 func ticks(from, to time.Time, most int) (all []tick) {
-	if most < 1 || !to.After(from) {
+	whole := to.Sub(from)
+	if most < 1 || whole <= 0 || whole > longest {
 		return nil
 	}
 	step := steps[0]
-	for i := 1; to.Sub(from) > step*time.Duration(most); i++ {
+	for i := 1; (whole-1)/time.Duration(most) >= step; i++ {
 		if i < len(steps) {
 			step = steps[i]
 		} else {
@@ -415,7 +420,7 @@ func ticks(from, to time.Time, most int) (all []tick) {
 	switch {
 	case step >= 24*time.Hour:
 		layout = "Jan 02"
-	case to.Sub(from) > 24*time.Hour:
+	case whole > 24*time.Hour:
 		layout = "02 15:04"
 	case step >= time.Minute:
 		layout = "15:04"
