@@ -2,6 +2,7 @@ package migratelock_test
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -417,12 +418,13 @@ func TestOpen(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	database.Register(migratelock.SchemePrefix+"stub", d)
-	opened, err := database.Open(migratelock.SchemePrefix + "stub://host/shop")
+	scheme := "stub" + strings.ToLower(rand.Text()) // a scheme cannot be registered twice, also if the test runs again
+	database.Register(migratelock.SchemePrefix+scheme, d)
+	opened, err := database.Open(migratelock.SchemePrefix + scheme + "://host/shop")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if inner := opened.(*migratelock.Driver).Driver.(*stub.Stub); inner.Url != "stub://host/shop" {
+	if inner := opened.(*migratelock.Driver).Driver.(*stub.Stub); inner.Url != scheme+"://host/shop" {
 		t.Errorf("the inner driver got %q", inner.Url)
 	}
 	if err := opened.Lock(); err != nil {
