@@ -225,6 +225,31 @@ func TestLostStore(t *testing.T) {
 	}
 }
 
+// costly is a store whose listings cost much.
+type costly struct{ *memstore.Store }
+
+func (costly) ListCost() store.ListCost { return store.ListCost{Gets: 150, Keys: 1000} }
+
+// TestCostlyListings: after a costly listing the reader may send no request for minutes. The page does not take this wait
+// for the silence of the store.
+func TestCostlyListings(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		page, err := dashboard.New(costly{memstore.New()}, &dashboard.Options{RequestsPerMinute: 60})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer page.Close()
+		for range 100 {
+			for _, path := range []string{"/", "/checkpoints"} {
+				if body := look(t.Context(), page, path); strings.Contains(body, "does not answer") {
+					t.Fatalf("%s:\n%s", path, body)
+				}
+			}
+			time.Sleep(10 * time.Second)
+		}
+	})
+}
+
 // TestUnknownLocks: pages of locks that do not exist leave nothing behind.
 func TestUnknownLocks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -312,9 +312,11 @@ func list[T any](r *reader, t *table[T]) {
 	if time.Now().Before(t.next) {
 		return
 	}
+	if !r.budget.take(r.ctx, 1) {
+		return
+	}
 	ctx, cancel := context.WithTimeout(r.ctx, listTimeout)
 	defer cancel()
-	r.budget.take(ctx, 1)
 	begun := time.Now()
 	keys := 0
 	r.mu.Lock()
