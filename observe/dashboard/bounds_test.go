@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"math"
 	"net/http"
 	"net/http/httptest"
@@ -223,6 +224,63 @@ func TestLostStore(t *testing.T) {
 			}
 		})
 	}
+}
+
+// short is a store whose listing with tags leaves out long keys, as buckets do.
+type short struct{ *memstore.Store }
+
+func (s short) ListTags(ctx context.Context, prefix string) iter.Seq2[store.Tagged, error] {
+	return func(yield func(store.Tagged, error) bool) {
+		for t, err := range s.Store.ListTags(ctx, prefix) {
+			if len(t.Key) <= 250 && !yield(t, err) {
+				return
+			}
+		}
+	}
+}
+
+// TestLongNames: the page shows a lock with a long name, and its changes.
+func TestLongNames(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := short{memstore.New()}
+		c, err := lease.New(st, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close(t.Context())
+		name := strings.Repeat("x", 300)
+		g, err := c.TryAcquire(t.Context(), name, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		page, err := dashboard.New(st, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer page.Close()
+		want := func(state string) {
+			t.Helper()
+			body := look(t.Context(), page, "/")
+			if shown := strings.Contains(body, "<bdi>"+name+"</bdi>"); shown != (state != "") || shown && !strings.Contains(body, `class="s-`+state+`"`) {
+				t.Errorf("the lock is not shown as %q:\n%s", state, body)
+			}
+		}
+		for range 100 {
+			want("held")
+			time.Sleep(10 * time.Second)
+		}
+		if err := g.Release(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(10 * time.Second)
+		want("free")
+		_, version, err := st.Get(t.Context(), "lock/"+name)
+		if err := errors.Join(err, st.Delete(t.Context(), "lock/"+name, version)); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(10 * time.Second)
+		want("")
+	})
 }
 
 // costly is a store whose listings cost much.

@@ -25,6 +25,7 @@ const (
 	readTimeout = 5 * time.Second  // of one read
 	retryEvery  = 10 * time.Second // between two reads of a key that cannot be read
 	listTimeout = 2 * time.Minute
+	wholeEvery  = 10 * time.Minute       // between two listings of all keys, if most listings have tags
 	soon        = 100 * time.Millisecond // between two rounds, at least
 	lingering   = 20 * time.Second       // for which the reader reads after the last page was closed
 	detailEvery = 5 * time.Second        // between two reads of a history, of a session or of a log
@@ -55,6 +56,7 @@ type table[T any] struct {
 	listing  uint32
 	listed   time.Time     // when the last complete listing began
 	took     time.Duration // how long it took
+	whole    time.Time     // when the last complete listing of the keys with and without tags began
 	next     time.Time     // of the next listing
 	every    time.Duration // until the listing after that
 	tags     bool          // listings show which keys have changed
@@ -342,41 +344,42 @@ func list[T any](r *reader, t *table[T]) {
 		silent.Reset(patience)
 		r.publishSome()
 	}
-	bad := 0
-	var failed error
+	bad, requests := 0, 0
 	perRequest, weight, share := 1000, 1, 5
 	if !r.p.traits.Local {
 		perRequest = 100 // the store does not tell the size of its pages
 	}
-	below, err := store.Prefix(r.p.st, t.prefix)
+	below, failed := store.Prefix(r.p.st, t.prefix)
 	tags, tagged := store.As[store.TagLister](below)
-	switch {
-	case err != nil:
-		failed = err
-	case tagged:
+	if failed == nil && tagged {
 		cost := tags.ListCost()
 		perRequest, weight, share = max(1, cost.Keys), max(1, cost.Gets), 2
 		for key, err := range tags.ListTags(ctx, t.below) {
-			if err != nil {
-				failed = err
+			if failed = err; err != nil {
 				break
 			}
 			note(key.Key, key.Tag)
 		}
-	default:
+		requests, keys = keys/perRequest+1, 0
+	}
+	whole := failed == nil && (!tagged || begun.Sub(t.whole) >= wholeEvery) // a listing with tags may leave out long keys
+	if whole {
+		r.mu.Lock()
+		t.tooMany = 0 // this listing counts them again
+		r.mu.Unlock()
 		for name, err := range store.List(ctx, below, t.below) {
 			if errors.Is(err, store.ErrCorrupt) {
 				bad++
 				continue
 			}
-			if err != nil {
-				failed = err
+			if failed = err; err != nil {
 				break
 			}
 			note(name, "")
 		}
+		requests += keys/perRequest + 1
 	}
-	cost := (keys/perRequest + 1) * weight
+	cost := requests * weight
 	r.budget.spend(cost - 1)
 	if failed == nil && t.below != "" {
 		noteSelf(r, t)
@@ -391,8 +394,10 @@ func list[T any](r *reader, t *table[T]) {
 	// tenth of the time.
 	t.every = max(r.p.o.Interval, r.budget.timeFor(share*cost), 10*took)
 	t.next = begun.Add(t.every)
-	t.tags, t.bad = tagged, bad
-	t.problem = ""
+	t.tags, t.problem = tagged, ""
+	if whole {
+		t.bad = bad
+	}
 	if failed != nil {
 		if r.ctx.Err() == nil {
 			t.problem = problemOf(failed)
@@ -401,8 +406,11 @@ func list[T any](r *reader, t *table[T]) {
 		return
 	}
 	t.complete, t.listed, t.took = true, begun, took
+	if whole {
+		t.whole = begun
+	}
 	for name, e := range t.entries {
-		if e.listing != t.listing && r.watched[kindLock][name] == 0 {
+		if e.listing != t.listing && (whole || e.tag != 0) && r.watched[kindLock][name] == 0 {
 			delete(t.entries, name)
 		}
 	}
@@ -475,7 +483,7 @@ func readTable[T any](r *reader, t *table[T], kind string, until time.Time) {
 		case e.problem != "" && now.Sub(time.UnixMilli(e.tried)) < retryEvery:
 			continue
 		case e.due, e.problem != "":
-		case (!t.tags || name == t.below) && age >= r.p.o.Interval:
+		case (e.tag == 0 || name == t.below) && age >= r.p.o.Interval:
 		case shown && age >= shownEvery && t.every > detailEvery:
 		default:
 			continue
