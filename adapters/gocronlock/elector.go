@@ -102,9 +102,9 @@ func (e *Elector) leads(task bool) (*term, error) {
 	return nil, fmt.Errorf("%w: election %q: %w", ErrNotLeader, e.name, err)
 }
 
-// IsLeader returns nil while this machine leads. It sends no request. Otherwise the error matches
-// [ErrNotLeader], and also the reason why the leadership ended or the campaign failed, if there is one. After a
-// lost lease IsLeader returns an error before another machine leads; see package lease.
+// IsLeader returns nil while this machine leads. It sends no request. If ctx has ended, the error is its cause.
+// Otherwise the error matches [ErrNotLeader], and also the reason why the leadership ended or the campaign failed, if
+// there is one. After a lost lease IsLeader returns an error before another machine leads; see package lease.
 func (e *Elector) IsLeader(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
