@@ -165,12 +165,12 @@ func (p *Page) viewOf(name string, e *entry[lock], now time.Time) view {
 		}
 		return v
 	}
-	renewed, ttl, changed, liveness := l.renewed, l.ttl, l.changed, l.liveness
+	renewed, ttl, changed, liveness, known := l.renewed, l.ttl, l.changed, l.liveness, p.r.knownAt(e)
 	ended := false
 	if s := p.r.sessions[m.session]; m.session != "" {
 		renewed = 0
 		if s != nil {
-			renewed, ttl, changed, liveness, ended = s.renewed, s.ttl, s.changed, s.liveness, s.ended
+			renewed, ttl, changed, liveness, known, ended = s.renewed, s.ttl, s.changed, s.liveness, s.read, s.ended
 		}
 	}
 	if id, ok := strings.CutPrefix(l.holder, lockstate.HandedOver); ok {
@@ -191,7 +191,7 @@ func (p *Page) viewOf(name string, e *entry[lock], now time.Time) view {
 	}
 	facts := lockstate.Facts{State: l.state, Slots: m.slots, Holders: len(m.holders), Liveness: liveness.String()}
 	if l.state == lease.Held {
-		facts.Expired = lockstate.ExpiryOf(timeOf(renewed), now, -1, time.Duration(ttl)*time.Millisecond, p.o.MaxClockDrift, liveness)
+		facts.Expired = lockstate.ExpiryOf(timeOf(renewed), timeOf(known), -1, time.Duration(ttl)*time.Millisecond, p.o.MaxClockDrift, liveness)
 	}
 	if ended {
 		facts.Liveness, facts.Expired = store.Dead.String(), lockstate.NotExpired

@@ -677,6 +677,14 @@ func (r *reader) readSession(ctx context.Context, id string) {
 	r.sessions[id] = s
 }
 
+// knownAt returns when a lock certainly had the state that was read last. The reader is locked.
+func (r *reader) knownAt(e *entry[lock]) int64 {
+	if e.tag == 0 || e.due {
+		return e.read
+	}
+	return max(e.read, r.locks.listed.UnixMilli())
+}
+
 // Summary counts the locks that the page has read.
 type Summary struct {
 	Locks, Held, Waiting int
@@ -710,10 +718,7 @@ func (p *Page) Summary() Summary {
 		case lease.Held:
 			s.Held++
 			if l.more().session == "" {
-				known, end := e.read, deadline(l.renewed, l.ttl, l.changed)
-				if e.tag != 0 && !e.due {
-					known = max(known, s.Listed.UnixMilli())
-				}
+				known, end := p.r.knownAt(e), deadline(l.renewed, l.ttl, l.changed)
 				if end > now.UnixMilli() {
 					s.Shortest = min(s.Shortest, time.UnixMilli(end).Sub(now))
 				} else if known < end {
