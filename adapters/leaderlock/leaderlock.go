@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 
+	"github.com/holdfast-go/holdfast/internal/sysclock"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -51,12 +52,13 @@ type Lock struct {
 	st                  store.Store
 	name, key, identity string
 	log                 *slog.Logger
+	clock               *sysclock.Clock
 
 	mu            sync.Mutex    // never held during a request
 	seen          state         // what this Lock has read or written last
 	failed        bool          // whether the last write of the term failed, although the elector wanted it
 	term          uint64        // the token of the term that the elector has begun and not ended; 0 means none
-	trusted       time.Time     // until when the term can be trusted without another write
+	trusted       time.Duration // by clock: until when the term can be trusted without another write
 	leaseDuration time.Duration // of the elector
 }
 
@@ -87,6 +89,7 @@ func New(st store.Store, name, candidate string, o *Options) (*Lock, error) {
 	return &Lock{
 		st: st, name: name, key: key, identity: candidate + "_" + rand.Text()[:16],
 		log: log.With("election", name), leaseDuration: defaultLeaseDuration,
+		clock: sysclock.NewClock(sysclock.Read, sysclock.ReadAwake),
 	}, nil
 }
 
@@ -116,7 +119,7 @@ func (l *Lock) RecordEvent(event string) {
 //
 //   - If the term has ended, the error matches [ErrNotLeading]. This is also true if the Lock has read the record of
 //     another candidate, or LeaseDuration*9/10 has passed since it sent its last successful write. The elector can end
-//     the context later.
+//     the context later. The time in which the machine sleeps counts, too.
 //   - If the context has ended, the error is its cause.
 //
 // The token of the first record is the Unix time in microseconds. So tokens rise even if the record was removed, under
@@ -127,7 +130,7 @@ func (l *Lock) RecordEvent(event string) {
 func (l *Lock) Token(ctx context.Context) (uint64, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !l.owns(l.seen) || time.Now().After(l.trusted) {
+	if !l.owns(l.seen) || l.clock.SinceStart() > l.trusted {
 		return 0, ErrNotLeading
 	}
 	// After the term was read: the elector ends the context of a term before it begins the next term.
@@ -148,11 +151,11 @@ func (l *Lock) owns(s state) bool {
 func (l *Lock) bound(ctx context.Context, part time.Duration) (context.Context, context.CancelFunc) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	end := time.Now().Add(l.leaseDuration / part)
-	if l.term != 0 && end.After(l.trusted) {
-		return context.WithDeadlineCause(ctx, l.trusted, ErrNotLeading)
+	limit := l.leaseDuration / part
+	if left := l.trusted - l.clock.SinceStart(); l.term != 0 && limit > left {
+		return context.WithTimeoutCause(ctx, left, ErrNotLeading)
 	}
-	return context.WithDeadline(ctx, end)
+	return context.WithTimeout(ctx, limit)
 }
 
 // Get reads the record. The second result is the version of the register, which differs after each write. If the record
@@ -212,7 +215,7 @@ func (l *Lock) write(ctx context.Context, ler resourcelock.LeaderElectionRecord,
 	if err != nil {
 		return err
 	}
-	sent := time.Now()
+	sent := l.clock.SinceStart()
 	bounded, cancel := l.bound(ctx, 10)
 	defer cancel()
 	found, err := store.PutAndResolve(bounded, l.st, l.key, seen.version, value)
@@ -258,11 +261,11 @@ func (l *Lock) next(ler resourcelock.LeaderElectionRecord, seen state) (state, e
 }
 
 // written notes a state whose write was sent at this time. A leader may not rely on a write that was sent too long ago.
-func (l *Lock) written(s state, sent time.Time) error {
+func (l *Lock) written(s state, sent time.Duration) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.seen = s
-	took, limit := time.Since(sent), l.leaseDuration/10
+	took, limit := l.clock.SinceStart()-sent, l.leaseDuration/10
 	switch {
 	case s.HolderIdentity == "":
 		l.term = 0
@@ -270,7 +273,7 @@ func (l *Lock) written(s state, sent time.Time) error {
 		l.failed = true
 		return apierrors.NewTimeoutError(fmt.Sprintf("the write of %s took %v; a leader needs it within %v, a tenth of LeaseDuration", l.key, took, limit), 0)
 	default:
-		l.term, l.trusted, l.failed = s.Token, sent.Add(9*limit), false
+		l.term, l.trusted, l.failed = s.Token, sent+9*limit, false
 	}
 	return nil
 }

@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 
 	"github.com/holdfast-go/holdfast/adapters/leaderlock"
+	"github.com/holdfast-go/holdfast/internal/sysclock"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/faultstore"
 	"github.com/holdfast-go/holdfast/store/memstore"
@@ -343,6 +344,7 @@ func TestTrust(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		faults := faultstore.New(memstore.New(), faultstore.Schedule{})
 		a := newLock(t, faults)
+		leaderlock.SetClock(a, sysclock.ReadAwake) // Suspended is exact to some nanoseconds only
 		lead(t, a)
 		faults.Set(faultstore.MustParse("put * delay-reply 1s"))
 		if err := a.Update(t.Context(), recordOf(a)); err != nil {
@@ -369,6 +371,19 @@ func TestTrust(t *testing.T) {
 		a.RecordEvent("stopped leading")
 		lead(t, a)
 	})
+}
+
+// TestSleep: after a machine has slept for longer than LeaseDuration, another candidate leads. So no token of the term is
+// valid, although Go's clock stood still.
+func TestSleep(t *testing.T) {
+	a := newLock(t, memstore.New())
+	reading := sysclock.Read()
+	leaderlock.SetClock(a, func() sysclock.Reading { return reading })
+	lead(t, a)
+	reading.Suspended += leaseDuration
+	if token, err := a.Token(t.Context()); !errors.Is(err, leaderlock.ErrNotLeading) {
+		t.Errorf("Token returns %d, %v", token, err)
+	}
 }
 
 // TestLostReplyOfOneCall: a lost reply is resolved in the call, also if the write was lost too.
