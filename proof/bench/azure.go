@@ -45,7 +45,7 @@ func azureContainer(url string, n *counter) (*container.Client, error) {
 }
 
 // openAzure returns what makes claimants of a kind. Those that are to keep what they have renew it by themselves.
-func openAzure(kind, url string, n *counter, keep bool) (func(lock string) (claimant, error), error) {
+func openAzure(kind, url string, n *counter, keep bool) (claimants, error) {
 	c, err := azureContainer(url, n)
 	if err != nil {
 		return nil, err
@@ -147,30 +147,9 @@ func azure(ctx context.Context, w io.Writer, server *servers.Azurite, r *run) er
 	if err != nil {
 		return err
 	}
-	var subjects []*subject
-	for _, kind := range azureKinds() {
-		s := &subject{name: kind, requests: &counter{}}
-		if s.claimant, err = openAzure(kind, url, s.requests, false); err != nil {
-			return err
-		}
-		if s.holder, err = openAzure(kind, url, &counter{}, true); err != nil {
-			return err
-		}
-		subjects = append(subjects, s)
-	}
-	on := on{title: "Azurite", unit: "requests", raw: rawAzure(c), spread: 10 * time.Second}
-	if !r.waitOnly {
-		if err := remote(ctx, w, on, subjects, r); err != nil {
-			return err
-		}
-	}
-	r.later(func(w io.Writer) error { return waiting(ctx, w, on, subjects, r) })
-	r.later(func(w io.Writer) error { return dead(w, "Azurite", url, azureKinds()) })
-	r.later(func(w io.Writer) error { return late(w, "Azurite", url, 10, azureKinds()) })
-	return nil
+	on := on{title: "Azurite", unit: "requests", raw: rawAzure(c), spread: 10 * time.Second, lateLocks: 10}
+	return onServer(ctx, w, on, url, r, kindAzblob, kindBlobLease)
 }
-
-func azureKinds() []string { return []string{kindAzblob, kindBlobLease} }
 
 // rawAzure returns a function that overwrites one blob on the condition that it is still what it was.
 func rawAzure(c *container.Client) func(context.Context) error {

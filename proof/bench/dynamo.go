@@ -56,15 +56,8 @@ func dynamo(ctx context.Context, w io.Writer, server servers.Dynamo, r *run) err
 		return err
 	}
 	peer := &subject{name: "dynamolock", claimant: newPeer(c2, dynamolock.DisableHeartbeat()), holder: newPeer(server.Client()), requests: n2}
-	subjects := []*subject{ours, peer}
 	on := on{title: "DynamoDB Local", unit: "requests", raw: rawDynamo(server.Client(), table), spread: 5 * time.Second}
-	if !r.waitOnly {
-		if err := remote(ctx, w, on, subjects, r); err != nil {
-			return err
-		}
-	}
-	r.later(func(w io.Writer) error { return waiting(ctx, w, on, subjects, r) })
-	return nil
+	return remoteAndWaiting(ctx, w, on, []*subject{ours, peer}, r)
 }
 
 // rawDynamo returns a function that overwrites one item on the condition that it is

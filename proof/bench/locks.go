@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"path/filepath"
 	"time"
@@ -56,23 +55,8 @@ func openLocks(kind, dir string) (locks, error) {
 	case kindFlock:
 		d := filepath.Join(dir, "flock")
 		return flocks{d}, os.MkdirAll(d, 0o700)
-	case kindSQLStore, kindAdvisory, kindPGLock:
-		open, err := openPostgres(kind, dir, &counter{}, true)
-		return claimants(open), err
-	case kindMySQLStore, kindGetLock:
-		open, err := openMySQL(kind, dir, &counter{}, true)
-		return claimants(open), err
-	case kindRedisStore, kindRedsync, kindRedislock:
-		open, err := openRedis(kind, dir, &counter{}, true)
-		return claimants(open), err
-	case kindAzblob, kindBlobLease:
-		open, err := openAzure(kind, dir, &counter{}, true)
-		return claimants(open), err
-	case kindEtcdStore, kindEtcdMutex, kindNATSStore, kindKVCreate:
-		open, err := openQuorum(kind, dir, &counter{}, true)
-		return claimants(open), err
 	default:
-		return nil, fmt.Errorf("no locks of kind %q", kind)
+		return openClaimants(kind, dir, &counter{}, true)
 	}
 	if err != nil {
 		return nil, err

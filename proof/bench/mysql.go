@@ -23,8 +23,6 @@ const (
 	kindGetLock    = "GET_LOCK"
 )
 
-func mysqlKinds() []string { return []string{kindMySQLStore, kindGetLock} }
-
 // dialMySQL returns a database whose statements are counted: each is one write.
 func dialMySQL(dsn string, n *counter) (*sql.DB, error) {
 	config, err := mysql.ParseDSN(dsn)
@@ -47,7 +45,7 @@ func dialMySQL(dsn string, n *counter) (*sql.DB, error) {
 }
 
 // openMySQL returns what makes claimants of a kind.
-func openMySQL(kind, dsn string, n *counter, keep bool) (func(lock string) (claimant, error), error) {
+func openMySQL(kind, dsn string, n *counter, keep bool) (claimants, error) {
 	db, err := dialMySQL(dsn, n)
 	if err != nil {
 		return nil, err
@@ -60,10 +58,6 @@ func openMySQL(kind, dsn string, n *counter, keep bool) (func(lock string) (clai
 	}
 	st, err := sqlstore.New(db, sqlstore.MySQL, &sqlstore.Options{Name: dsn})
 	if err != nil {
-		return nil, err
-	}
-	// The first write reads the settings of the server, and makes the connection.
-	if _, err := st.Put(context.Background(), "first/"+rand.Text(), "", nil); err != nil {
 		return nil, err
 	}
 	return newHoldfast(st, &lease.Options{ManualRenewal: !keep}), nil
@@ -106,29 +100,11 @@ func onMySQL(ctx context.Context, w io.Writer, server *servers.MariaDB, r *run) 
 	if err := sqlstore.CreateTables(ctx, db, sqlstore.MySQL, nil); err != nil {
 		return err
 	}
-	var subjects []*subject
-	for _, kind := range mysqlKinds() {
-		s := &subject{name: kind, requests: &counter{}}
-		if s.claimant, err = openMySQL(kind, dsn, s.requests, false); err != nil {
-			return err
-		}
-		if s.holder, err = openMySQL(kind, dsn, &counter{}, true); err != nil {
-			return err
-		}
-		subjects = append(subjects, s)
-	}
 	on := on{title: "MariaDB", unit: "statements", spread: 5 * time.Second}
 	if on.raw, err = rawMySQL(ctx, db); err != nil {
 		return err
 	}
-	if !r.waitOnly {
-		if err := remote(ctx, w, on, subjects, r); err != nil {
-			return err
-		}
-	}
-	r.later(func(w io.Writer) error { return waiting(ctx, w, on, subjects, r) })
-	r.later(func(w io.Writer) error { return dead(w, "MariaDB", dsn, mysqlKinds()) })
-	return nil
+	return onServer(ctx, w, on, dsn, r, kindMySQLStore, kindGetLock)
 }
 
 // rawMySQL returns a function that overwrites one row on the condition that it is still what it was.

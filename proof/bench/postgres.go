@@ -29,8 +29,6 @@ const (
 	kindPGLock   = "pglock"
 )
 
-func postgresKinds() []string { return []string{kindSQLStore, kindAdvisory, kindPGLock} }
-
 // TraceQueryStart counts a statement. A counter is the tracer of its connections.
 func (c *counter) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryStartData) context.Context {
 	c.n.Add(1)
@@ -42,7 +40,7 @@ func (c *counter) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndDat
 
 // openPostgres returns what makes claimants of a kind. Those that are to keep what they
 // have renew it by themselves, as the library does by default.
-func openPostgres(kind, url string, n *counter, keep bool) (func(lock string) (claimant, error), error) {
+func openPostgres(kind, url string, n *counter, keep bool) (claimants, error) {
 	config, err := pgx.ParseConfig(url)
 	if err != nil {
 		return nil, err
@@ -65,10 +63,6 @@ func openPostgres(kind, url string, n *counter, keep bool) (func(lock string) (c
 		func(n *pgconn.Notification) string { return n.Payload },
 	)})
 	if err != nil {
-		return nil, err
-	}
-	// The first write looks at the settings of the database, once.
-	if _, err := st.Put(context.Background(), "first/"+rand.Text(), "", nil); err != nil {
 		return nil, err
 	}
 	return newHoldfast(st, &lease.Options{ManualRenewal: !keep}), nil
@@ -134,17 +128,6 @@ func (c *rowLock) wait(ctx context.Context) (err error) {
 func (c *rowLock) renew(ctx context.Context) error   { return c.c.SendHeartbeat(ctx, c.lock) }
 func (c *rowLock) release(ctx context.Context) error { return c.c.ReleaseContext(ctx, c.lock) }
 
-// claimants are the locks of a worker process.
-type claimants func(lock string) (claimant, error)
-
-func (f claimants) lock(ctx context.Context, name string) (func() error, error) {
-	c, err := f(name)
-	if err != nil {
-		return nil, err
-	}
-	return func() error { return c.release(ctx) }, c.wait(ctx)
-}
-
 // postgres compares locks on PostgreSQL.
 func postgres(ctx context.Context, w io.Writer, server *servers.Postgres, r *run) error {
 	url := server.URL("")
@@ -160,29 +143,11 @@ func postgres(ctx context.Context, w io.Writer, server *servers.Postgres, r *run
 	if err := errors.Join(sqlstore.CreateTables(ctx, db, sqlstore.PostgreSQL, nil), locks.CreateTable()); err != nil {
 		return err
 	}
-	var subjects []*subject
-	for _, kind := range postgresKinds() {
-		s := &subject{name: kind, requests: &counter{}}
-		if s.claimant, err = openPostgres(kind, url, s.requests, false); err != nil {
-			return err
-		}
-		if s.holder, err = openPostgres(kind, url, &counter{}, true); err != nil {
-			return err
-		}
-		subjects = append(subjects, s)
-	}
 	on := on{title: "PostgreSQL", unit: "statements", spread: pglock.DefaultLeaseDuration}
 	if on.raw, err = rawPostgres(ctx, url); err != nil {
 		return err
 	}
-	if !r.waitOnly {
-		if err := remote(ctx, w, on, subjects, r); err != nil {
-			return err
-		}
-	}
-	r.later(func(w io.Writer) error { return waiting(ctx, w, on, subjects, r) })
-	r.later(func(w io.Writer) error { return dead(w, "PostgreSQL", url, postgresKinds()) })
-	return nil
+	return onServer(ctx, w, on, url, r, kindSQLStore, kindAdvisory, kindPGLock)
 }
 
 // rawPostgres returns a function that overwrites one row on the condition that it is

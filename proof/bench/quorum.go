@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"crypto/rand"
 	"errors"
 	"io"
 	"net"
@@ -37,7 +36,7 @@ const (
 const recipeTTL = 30 * time.Second
 
 // openQuorum returns what makes claimants of a kind. The server is at an address.
-func openQuorum(kind, address string, n *counter, keep bool) (func(lock string) (claimant, error), error) {
+func openQuorum(kind, address string, n *counter, keep bool) (claimants, error) {
 	ctx := context.Background()
 	var st store.Store
 	switch kind {
@@ -98,9 +97,6 @@ func openQuorum(kind, address string, n *counter, keep bool) (func(lock string) 
 			return nil, err
 		}
 		if st, err = natsstore.New(conn, "bench", nil); err != nil {
-			return nil, err
-		}
-		if _, err := st.Put(ctx, "first/"+rand.Text(), "", nil); err != nil { // it looks at the bucket, once
 			return nil, err
 		}
 	}
@@ -231,32 +227,12 @@ func (c countingConn) Write(b []byte) (int, error) {
 
 // quorum compares locks of several kinds on one server.
 func quorum(ctx context.Context, w io.Writer, title, address string, r *run, kinds ...string) error {
-	on := on{title: title, unit: "requests", spread: 5 * time.Second}
-	var subjects []*subject
-	for _, kind := range kinds {
-		s := &subject{name: kind, requests: &counter{}}
-		var err error
-		if s.claimant, err = openQuorum(kind, address, s.requests, false); err != nil {
-			return err
-		}
-		if s.holder, err = openQuorum(kind, address, &counter{}, true); err != nil {
-			return err
-		}
-		subjects = append(subjects, s)
-	}
+	on := on{title: title, unit: "requests", spread: 5 * time.Second, lateLocks: 5}
 	var err error
 	if on.raw, err = rawQuorum(ctx, kinds[0], address); err != nil {
 		return err
 	}
-	if !r.waitOnly {
-		if err := remote(ctx, w, on, subjects, r); err != nil {
-			return err
-		}
-	}
-	r.later(func(w io.Writer) error { return waiting(ctx, w, on, subjects, r) })
-	r.later(func(w io.Writer) error { return dead(w, title, address, kinds) })
-	r.later(func(w io.Writer) error { return late(w, title, address, 5, kinds) })
-	return nil
+	return onServer(ctx, w, on, address, r, kinds...)
 }
 
 // rawQuorum returns a function that overwrites one key on the condition that it is still what it was.

@@ -27,8 +27,6 @@ const (
 	kindRedislock  = "redislock"
 )
 
-func redisKinds() []string { return []string{kindRedisStore, kindRedsync, kindRedislock} }
-
 const (
 	// redsyncExpiry is the default of redsync.
 	redsyncExpiry = 8 * time.Second
@@ -53,7 +51,7 @@ func (c counted) Write(b []byte) (int, error) {
 
 // openRedis returns what makes claimants of a kind. Those that are to keep what they have renew it: redsync and
 // redislock do not do that by themselves.
-func openRedis(kind, address string, n *counter, keep bool) (func(lock string) (claimant, error), error) {
+func openRedis(kind, address string, n *counter, keep bool) (claimants, error) {
 	dial := func(ctx context.Context, network, address string) (net.Conn, error) {
 		c, err := new(net.Dialer).DialContext(ctx, network, address)
 		return counted{c, n}, err
@@ -66,10 +64,6 @@ func openRedis(kind, address string, n *counter, keep bool) (func(lock string) (
 		connect.Dialer = dial
 		st, err := redisstore.New(connect, opts)
 		if err != nil {
-			return nil, err
-		}
-		// The first write reads the settings of the server, and makes the connection.
-		if _, err := st.Put(context.Background(), "first/"+rand.Text(), "", nil); err != nil {
 			return nil, err
 		}
 		of := newHoldfast(st, &lease.Options{ManualRenewal: !keep})
@@ -185,38 +179,8 @@ func (c *redisLock) release(ctx context.Context) error {
 // onRedis compares locks on Redis.
 func onRedis(ctx context.Context, w io.Writer, server *servers.Redis, r *run) error {
 	address := server.Address()
-	var subjects []*subject
-	for _, kind := range redisKinds() {
-		s := &subject{name: kind, requests: &counter{}}
-		var err error
-		if s.claimant, err = openRedis(kind, address, s.requests, false); err != nil {
-			return err
-		}
-		if s.holder, err = openRedis(kind, address, &counter{}, true); err != nil {
-			return err
-		}
-		subjects = append(subjects, s)
-	}
-	// The servers learn the scripts: later each is one request.
-	for _, s := range subjects {
-		c, err := s.claimant("first-" + rand.Text())
-		if err != nil {
-			return err
-		}
-		if err := errors.Join(must(c.try(ctx)), c.renew(ctx), c.release(ctx)); err != nil {
-			return err
-		}
-	}
-	on := on{title: "Redis", unit: "requests", spread: 5 * time.Second, raw: rawRedis(address)}
-	if !r.waitOnly {
-		if err := remote(ctx, w, on, subjects, r); err != nil {
-			return err
-		}
-	}
-	r.later(func(w io.Writer) error { return waiting(ctx, w, on, subjects, r) })
-	r.later(func(w io.Writer) error { return dead(w, "Redis", address, redisKinds()) })
-	r.later(func(w io.Writer) error { return late(w, "Redis", address, 20, redisKinds()) })
-	return nil
+	on := on{title: "Redis", unit: "requests", spread: 5 * time.Second, raw: rawRedis(address), lateLocks: 20}
+	return onServer(ctx, w, on, address, r, kindRedisStore, kindRedsync, kindRedislock)
 }
 
 // rawRedis returns a function that overwrites one key on the condition that it still has its value.

@@ -37,13 +37,43 @@ type subject struct {
 	name string
 
 	// claimant returns one that knows nothing of the lock yet.
-	claimant func(lock string) (claimant, error)
+	claimant claimants
 
 	// holder returns one whose requests are not counted, and which keeps what it has
 	// as the library does by default. Nil: the library does not wait.
-	holder func(lock string) (claimant, error)
+	holder claimants
 
 	requests *counter
+}
+
+// claimants returns another claimant of a lock.
+type claimants func(lock string) (claimant, error)
+
+// lock makes them the locks of a worker process.
+func (f claimants) lock(ctx context.Context, name string) (func() error, error) {
+	c, err := f(name)
+	if err != nil {
+		return nil, err
+	}
+	return func() error { return c.release(ctx) }, c.wait(ctx)
+}
+
+// openClaimants opens locks of a kind on the server at an address, whose requests n counts. Claimants that are to keep
+// what they have renew it by themselves, as the library does by default.
+func openClaimants(kind, address string, n *counter, keep bool) (claimants, error) {
+	switch kind {
+	case kindSQLStore, kindAdvisory, kindPGLock:
+		return openPostgres(kind, address, n, keep)
+	case kindMySQLStore, kindGetLock:
+		return openMySQL(kind, address, n, keep)
+	case kindRedisStore, kindRedsync, kindRedislock:
+		return openRedis(kind, address, n, keep)
+	case kindAzblob, kindBlobLease:
+		return openAzure(kind, address, n, keep)
+	case kindEtcdStore, kindEtcdMutex, kindNATSStore, kindKVCreate:
+		return openQuorum(kind, address, n, keep)
+	}
+	return nil, fmt.Errorf("no locks of kind %q", kind)
 }
 
 // count returns how many requests f sends.
@@ -146,6 +176,52 @@ type on struct {
 	// spread is the time over which the locks are released for which others wait: more
 	// than the pauses of any library.
 	spread time.Duration
+
+	// lateLocks is how many locks a holder has whose late writes are counted. 0: nothing shows these.
+	lateLocks int
+}
+
+// onServer compares kinds of locks on the server at an address.
+func onServer(ctx context.Context, w io.Writer, on on, address string, r *run, kinds ...string) error {
+	subjects := make([]*subject, len(kinds))
+	for i, kind := range kinds {
+		s := &subject{name: kind, requests: &counter{}}
+		var err error
+		if s.claimant, err = openClaimants(kind, address, s.requests, false); err != nil {
+			return err
+		}
+		if s.holder, err = openClaimants(kind, address, &counter{}, true); err != nil {
+			return err
+		}
+		// The first operations make connections, read the settings of the server, and teach it scripts.
+		c, err := s.claimant("first-" + rand.Text())
+		if err != nil {
+			return err
+		}
+		if err := errors.Join(must(c.try(ctx)), c.renew(ctx), c.release(ctx)); err != nil {
+			return fmt.Errorf("%s: %w", kind, err)
+		}
+		subjects[i] = s
+	}
+	if err := remoteAndWaiting(ctx, w, on, subjects, r); err != nil {
+		return err
+	}
+	r.later(func(w io.Writer) error { return dead(w, on.title, address, kinds) })
+	if on.lateLocks > 0 {
+		r.later(func(w io.Writer) error { return late(w, on.title, address, on.lateLocks, kinds) })
+	}
+	return nil
+}
+
+// remoteAndWaiting compares libraries on one server, and later how they wait.
+func remoteAndWaiting(ctx context.Context, w io.Writer, on on, subjects []*subject, r *run) error {
+	if !r.waitOnly {
+		if err := remote(ctx, w, on, subjects, r); err != nil {
+			return err
+		}
+	}
+	r.later(func(w io.Writer) error { return waiting(ctx, w, on, subjects, r) })
+	return nil
 }
 
 // remote compares libraries on one server.
