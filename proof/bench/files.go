@@ -114,7 +114,7 @@ func pairs(dir string, d time.Duration) (map[string]samples, error) {
 // the cycles per second of all, the least and the most of one process, and the processor time of a cycle.
 func crowd(kind, dir string, d time.Duration, many bool) (string, error) {
 	const processes = 8
-	var workers []*worker
+	var workers []*process
 	defer func() {
 		for _, w := range workers {
 			w.kill()
@@ -154,7 +154,7 @@ func crowd(kind, dir string, d time.Duration, many bool) (string, error) {
 // relay lets two processes pass the lock to and fro, and returns the times from the
 // one's release (its call) to the other's hold.
 func relay(kind, dir string, d time.Duration) (samples, error) {
-	var workers []*worker
+	var workers []*process
 	for range 2 {
 		w, err := startWorker(task{Kind: kind, Dir: dir, Name: "relay", Relay: 20 * time.Millisecond})
 		if err != nil {
@@ -201,7 +201,7 @@ func takeovers(kind, dir string) (samples, error) {
 	var got samples
 	for i := range 11 {
 		name := fmt.Sprint("takeover", i)
-		var pair []*worker
+		var pair []*process
 		for range 2 {
 			w, err := startWorker(task{Kind: kind, Dir: dir, Name: name})
 			if err != nil {

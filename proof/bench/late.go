@@ -20,7 +20,7 @@ type writer interface {
 
 // writeLate takes the locks, waits for a line, and then writes what each lock protects. It says how many
 // writes the server accepted.
-func (t task) writeLate(ctx context.Context, open claimants, in *bufio.Reader, say func(what string, at int64, n int)) error {
+func (t *task) writeLate(ctx context.Context, open claimants, in *bufio.Reader, say func(what string, at int64, n int)) error {
 	held, errs := make([]claimant, t.Locks), make([]error, t.Locks)
 	var wg sync.WaitGroup
 	for i := range held {
@@ -80,7 +80,7 @@ func late(w io.Writer, title, address string, locks int, kinds []string) error {
 
 // lateWrites returns how many writes of the process that was stopped the server accepts.
 func lateWrites(kind, address string, locks int) (int, error) {
-	var pair [2]*worker
+	var pair [2]*process
 	name := "late-" + rand.Text() + "-" // kinds share a server
 	for i, value := range []uint64{20, 10} {
 		var err error

@@ -72,29 +72,19 @@ func main() {
 	flag.IntVar(&r.rounds, "rounds", 9, "how often a large object is put and got")
 	flag.StringVar(&r.part, "part", "", "of the sessions, measure only `what`: holding, takeover, contention, readers or cycles")
 	dir := flag.String("dir", os.TempDir(), "the `directory` whose file system is measured")
-	config := flag.String("worker", "", "run as a worker (used by this program itself)")
-	errandConfig := flag.String("errand", "", "run as a member of many (used by this program itself)")
-	flag.Parse()
-	if *errandConfig != "" {
+	do := func(io.Reader, io.Writer) error { return measure(*only, *dir, *size<<20, &r) }
+	flag.Func("worker", "run as a worker (used by this program itself)", func(config string) error {
+		var t task
+		do = t.run
+		return json.Unmarshal([]byte(config), &t)
+	})
+	flag.Func("errand", "run as a member of many (used by this program itself)", func(config string) error {
 		var e errand
-		err := json.Unmarshal([]byte(*errandConfig), &e)
-		if err == nil {
-			err = e.run(os.Stdin, os.Stdout)
-		}
-		if err != nil {
-			fmt.Fprintln(os.Stderr, "member:", err)
-			os.Exit(1)
-		}
-		return
-	}
-	if *config != "" {
-		if err := work(os.Stdin, os.Stdout, *config); err != nil {
-			fmt.Fprintln(os.Stderr, "worker:", err)
-			os.Exit(1)
-		}
-		return
-	}
-	if err := measure(*only, *dir, *size<<20, &r); err != nil {
+		do = e.run
+		return json.Unmarshal([]byte(config), &e)
+	})
+	flag.Parse()
+	if err := do(os.Stdin, os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"runtime"
 	"runtime/debug"
 	"sync"
@@ -320,41 +319,4 @@ func (e *errand) wait(ctx context.Context, m member, kept []lock, lines *bufio.R
 	return t, errors.Join(errs...)
 }
 
-// process is an errand under way.
-type process struct {
-	cmd *exec.Cmd
-	in  io.WriteCloser
-	out io.Reader
-}
-
-func (e errand) start() (*process, error) {
-	config, err := json.Marshal(e)
-	if err != nil {
-		return nil, err
-	}
-	p := &process{cmd: exec.Command(os.Args[0], "-errand", string(config))}
-	p.cmd.Stderr = os.Stderr
-	if p.in, err = p.cmd.StdinPipe(); err != nil {
-		return nil, err
-	}
-	if p.out, err = p.cmd.StdoutPipe(); err != nil {
-		return nil, err
-	}
-	return p, p.cmd.Start()
-}
-
-// result reads the result of the errand.
-func (p *process) result(v any) error {
-	if err := json.NewDecoder(p.out).Decode(v); err != nil {
-		return fmt.Errorf("a member ended: %w", err)
-	}
-	return nil
-}
-
-// kill ends the process with -9 and returns when.
-func (p *process) kill() int64 {
-	at := monotonic()
-	_ = p.cmd.Process.Kill() // it may have ended
-	_ = p.cmd.Wait()
-	return at
-}
+func (e errand) start() (*process, error) { return startProcess("-errand", e) }

@@ -196,7 +196,7 @@ func dead(w io.Writer, title, url string, kinds []string) error {
 
 func takeoversAtOnce(kind, url string) (samples, error) {
 	const locks = 12
-	var pair [2]*worker
+	var pair [2]*process
 	name := "takeover-" + rand.Text() + "-" // kinds share a server, and a key of NATS has no space
 	for i := range pair {
 		var err error

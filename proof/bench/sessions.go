@@ -162,7 +162,7 @@ func kill(place place, locks int) (at int64, got taken, err error) {
 	}
 	defer waiter.kill()
 	time.Sleep(place.TTL) // until it waits for all
-	if _, err := io.WriteString(waiter.in, "\n"); err != nil {
+	if err := waiter.begin(); err != nil {
 		return 0, got, err
 	}
 	at = holder.kill()

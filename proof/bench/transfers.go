@@ -15,7 +15,6 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/feature/s3/manager"
 	awss3 "github.com/aws/aws-sdk-go-v2/service/s3"
-	"golang.org/x/sys/unix"
 
 	"github.com/holdfast-go/holdfast/aws/s3bucket"
 	"github.com/holdfast-go/holdfast/object"
@@ -263,13 +262,4 @@ func weighed(f func() error) (took, cpu time.Duration, heap uint64, err error) {
 	close(done)
 	wg.Wait()
 	return took, cpu, heap, err
-}
-
-// processorTime is what this process has had of the processors.
-func processorTime() time.Duration {
-	var u unix.Rusage
-	if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {
-		return 0
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }

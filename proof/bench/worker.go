@@ -58,8 +58,8 @@ func monotonic() int64 {
 	return ts.Nano()
 }
 
-// processor is the processor time that this process has used.
-func processor() time.Duration {
+// processorTime is the processor time that this process has used.
+func processorTime() time.Duration {
 	var u unix.Rusage
 	if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {
 		panic(err)
@@ -67,12 +67,8 @@ func processor() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// work is the whole life of a worker. It waits for a line on in before it begins.
-func work(in io.Reader, out io.Writer, config string) error {
-	var t task
-	if err := json.Unmarshal([]byte(config), &t); err != nil {
-		return err
-	}
+// run is the whole life of a worker. It waits for a line on in before it begins.
+func (t *task) run(in io.Reader, out io.Writer) error {
 	ctx := context.Background()
 	l, err := openLocks(t.Kind, t.Dir)
 	if err != nil {
@@ -93,7 +89,7 @@ func work(in io.Reader, out io.Writer, config string) error {
 	case t.Writes > 0:
 		return t.writeLate(ctx, l.(claimants), lines, say)
 	case t.Cycles > 0:
-		n, began := 0, processor()
+		n, began := 0, processorTime()
 		for end := time.Now().Add(t.Cycles); time.Now().Before(end); n++ {
 			unlock, err := l.lock(ctx, t.Name)
 			if err != nil {
@@ -103,7 +99,7 @@ func work(in io.Reader, out io.Writer, config string) error {
 				return err
 			}
 		}
-		_ = json.NewEncoder(out).Encode(line{"done", monotonic(), n, processor() - began})
+		_ = json.NewEncoder(out).Encode(line{"done", monotonic(), n, processorTime() - began})
 	case t.Relay > 0:
 		for {
 			unlock, err := l.lock(ctx, t.Name)
@@ -147,19 +143,20 @@ func work(in io.Reader, out io.Writer, config string) error {
 	return nil
 }
 
-// worker is a running worker process.
-type worker struct {
+// process is another process of this program: a worker, or a member.
+type process struct {
 	cmd *exec.Cmd
 	in  io.WriteCloser
 	out *json.Decoder
 }
 
-func startWorker(t task) (*worker, error) {
-	config, err := json.Marshal(t)
+// startProcess starts this program with a flag whose value is the task in JSON.
+func startProcess(flag string, task any) (*process, error) {
+	config, err := json.Marshal(task)
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.Command(os.Args[0], "-worker", string(config))
+	cmd := exec.Command(os.Args[0], flag, string(config))
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()
 	if err != nil {
@@ -169,25 +166,35 @@ func startWorker(t task) (*worker, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := cmd.Start(); err != nil {
-		return nil, err
-	}
-	w := &worker{cmd, in, json.NewDecoder(out)}
-	_, err = w.next("ready")
-	return w, err
+	return &process{cmd, in, json.NewDecoder(out)}, cmd.Start()
 }
 
-// begin lets the worker do what it is for.
-func (w *worker) begin() error {
-	_, err := io.WriteString(w.in, "\n")
+func startWorker(t task) (*process, error) {
+	p, err := startProcess("-worker", t)
+	if err == nil {
+		_, err = p.next("ready")
+	}
+	return p, err
+}
+
+// begin sends a line, for which the process waits.
+func (p *process) begin() error {
+	_, err := io.WriteString(p.in, "\n")
 	return err
 }
 
+// result reads what the process says next.
+func (p *process) result(v any) error {
+	if err := p.out.Decode(v); err != nil {
+		return fmt.Errorf("a process ended: %w", err)
+	}
+	return nil
+}
+
 // next waits for the worker's next line, which must say what.
-func (w *worker) next(what string) (line, error) {
-	var l line
-	if err := w.out.Decode(&l); err != nil {
-		return l, fmt.Errorf("a worker ended: %w", err)
+func (p *process) next(what string) (l line, err error) {
+	if err := p.result(&l); err != nil {
+		return l, err
 	}
 	if l.What != what {
 		return l, fmt.Errorf("a worker said %q in place of %q", l.What, what)
@@ -195,10 +202,10 @@ func (w *worker) next(what string) (line, error) {
 	return l, nil
 }
 
-// kill ends the worker with -9 and returns when.
-func (w *worker) kill() int64 {
+// kill ends the process with -9 and returns when.
+func (p *process) kill() int64 {
 	at := monotonic()
-	_ = w.cmd.Process.Kill() // it may have ended
-	_ = w.cmd.Wait()
+	_ = p.cmd.Process.Kill() // it may have ended
+	_ = p.cmd.Wait()
 	return at
 }
