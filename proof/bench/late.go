@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"strconv"
-	"sync"
 	"syscall"
 )
 
@@ -21,20 +20,17 @@ type writer interface {
 // writeLate takes the locks, waits for a line, and then writes what each lock protects. It says how many
 // writes the server accepted.
 func (t *task) writeLate(ctx context.Context, open claimants, in *bufio.Reader, say func(what string, at int64, n int)) error {
-	held, errs := make([]claimant, t.Locks), make([]error, t.Locks)
-	var wg sync.WaitGroup
-	for i := range held {
-		wg.Go(func() {
-			if held[i], errs[i] = open(fmt.Sprint(t.Name, i)); errs[i] == nil {
-				errs[i] = held[i].wait(ctx)
-			}
-			if errs[i] == nil {
-				say("held", monotonic(), i)
-			}
-		})
-	}
-	wg.Wait()
-	if err := errors.Join(errs...); err != nil {
+	held := make([]claimant, t.Locks)
+	_, err := together(t.Locks, func(i int) (err error) {
+		if held[i], err = open(fmt.Sprint(t.Name, i)); err == nil {
+			err = held[i].wait(ctx)
+		}
+		if err == nil {
+			say("held", monotonic(), i)
+		}
+		return err
+	})
+	if err != nil {
 		return err
 	}
 	if _, err := in.ReadString('\n'); err != nil {
@@ -58,24 +54,10 @@ func (t *task) writeLate(ctx context.Context, open claimants, in *bufio.Reader, 
 // process continues, and writes at once.
 func late(w io.Writer, title, address string, locks int, kinds []string) error {
 	t := table{head: []string{"on " + title + ": a holder is stopped past its lease, and then writes", fmt.Sprintf("late writes that the server accepted, of %d", locks)}}
-	t.rows = make([][]string, len(kinds))
-	errs := make([]error, len(kinds))
-	var wg sync.WaitGroup
-	for i, kind := range kinds {
-		wg.Go(func() {
-			accepted, err := lateWrites(kind, address, locks)
-			if err != nil {
-				errs[i] = fmt.Errorf("%s: %w", kind, err)
-			}
-			t.rows[i] = []string{kind, strconv.Itoa(accepted)}
-		})
-	}
-	wg.Wait()
-	if err := errors.Join(errs...); err != nil {
-		return err
-	}
-	t.print(w)
-	return nil
+	return t.rowsTogether(w, kinds, func(i int) ([]string, error) {
+		accepted, err := lateWrites(kinds[i], address, locks)
+		return []string{strconv.Itoa(accepted)}, err
+	})
 }
 
 // lateWrites returns how many writes of the process that was stopped the server accepts.

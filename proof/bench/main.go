@@ -15,12 +15,10 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"os"
-	"sync"
 	"time"
 
 	"github.com/holdfast-go/holdfast/proof/integration/servers"
@@ -46,18 +44,13 @@ func (r *run) later(measure func(w io.Writer) error) { r.last = append(r.last, m
 // finish measures what was put off.
 func (r *run) finish(w io.Writer) error {
 	out := make([]bytes.Buffer, len(r.last))
-	errs := make([]error, len(r.last))
-	var wg sync.WaitGroup
-	for i, measure := range r.last {
-		wg.Go(func() { errs[i] = measure(&out[i]) })
-	}
-	wg.Wait()
+	_, err := together(len(r.last), func(i int) error { return r.last[i](&out[i]) })
 	for i := range out {
 		if _, err := out[i].WriteTo(w); err != nil {
 			return err
 		}
 	}
-	return errors.Join(errs...)
+	return err
 }
 
 func main() {

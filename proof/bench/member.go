@@ -76,10 +76,10 @@ type place struct {
 	requests, beats *atomic.Int64 // all, and those that only keep what is held
 }
 
-func (p *place) count() *place {
-	p.requests, p.beats = &atomic.Int64{}, &atomic.Int64{}
-	return p
-}
+func (p *place) count() { p.requests, p.beats = &atomic.Int64{}, &atomic.Int64{} }
+
+// wanted is how many requests did more than keep what is held.
+func (p *place) wanted() int64 { return p.requests.Load() - p.beats.Load() }
 
 // join makes another member.
 func (p *place) join(ctx context.Context) (member, error) {
@@ -266,26 +266,12 @@ func (e *errand) hold(ctx context.Context, m member, kept []lock) (*holding, err
 	inUse, resident := memory()
 	requests := e.Place.requests.Load()
 	var err error
-	h.Took, err = timed(func() error {
-		const parallel = 16
-		errs := make(chan error, parallel)
-		for p := range parallel {
-			go func() {
-				for i := p; i < e.Locks; i += parallel {
-					var err error
-					if kept[i], err = m.lock(ctx, lockName(i), once); err != nil {
-						errs <- err
-						return
-					}
-				}
-				errs <- nil
-			}()
+	const parallel = 16
+	h.Took, err = together(parallel, func(p int) (err error) {
+		for i := p; i < e.Locks && err == nil; i += parallel {
+			kept[i], err = m.lock(ctx, lockName(i), once)
 		}
-		var all []error
-		for range parallel {
-			all = append(all, <-errs)
-		}
-		return errors.Join(all...)
+		return err
 	})
 	if err != nil {
 		return nil, err
@@ -313,9 +299,9 @@ func (e *errand) wait(ctx context.Context, m member, kept []lock, lines *bufio.R
 	if _, err := lines.ReadString('\n'); err != nil {
 		return nil, err
 	}
-	before := e.Place.requests.Load() - e.Place.beats.Load()
+	before := e.Place.wanted()
 	all.Wait()
-	t.Requests = e.Place.requests.Load() - e.Place.beats.Load() - before
+	t.Requests = e.Place.wanted() - before
 	return t, errors.Join(errs...)
 }
 

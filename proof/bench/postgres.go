@@ -5,11 +5,9 @@ import (
 	"crypto/rand"
 	"database/sql"
 	"errors"
-	"fmt"
 	"io"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"cirello.io/pglock"
@@ -174,24 +172,13 @@ func rawPostgres(ctx context.Context, url string) (func(context.Context) error, 
 // measures when that one has them, with the default settings of each library.
 func dead(w io.Writer, title, url string, kinds []string) error {
 	t := table{head: []string{"on " + title + ": takeover after kill -9, default settings", "median", "least", "most"}}
-	rows := make([][]string, len(kinds))
-	errs := make([]error, len(kinds))
-	var wg sync.WaitGroup
-	for i, kind := range kinds {
-		wg.Go(func() {
-			got, err := takeoversAtOnce(kind, url)
-			if errs[i] = err; err == nil {
-				rows[i] = []string{kind, short(got.median()), short(slices.Min(got)), short(slices.Max(got))}
-			}
-		})
-	}
-	wg.Wait()
-	if err := errors.Join(errs...); err != nil {
-		return err
-	}
-	t.rows = rows
-	t.print(w)
-	return nil
+	return t.rowsTogether(w, kinds, func(i int) ([]string, error) {
+		got, err := takeoversAtOnce(kinds[i], url)
+		if err != nil {
+			return nil, err
+		}
+		return []string{short(got.median()), short(slices.Min(got)), short(slices.Max(got))}, nil
+	})
 }
 
 func takeoversAtOnce(kind, url string) (samples, error) {
@@ -212,7 +199,7 @@ func takeoversAtOnce(kind, url string) (samples, error) {
 		}
 		for range locks {
 			if _, err := pair[i].next("held"); err != nil {
-				return nil, fmt.Errorf("%s: %w", kind, err)
+				return nil, err
 			}
 		}
 	}
@@ -222,7 +209,7 @@ func takeoversAtOnce(kind, url string) (samples, error) {
 	for range locks {
 		l, err := pair[1].next("held")
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", kind, err)
+			return nil, err
 		}
 		got = append(got, time.Duration(l.At-at))
 	}

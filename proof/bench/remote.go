@@ -40,7 +40,7 @@ type subject struct {
 	claimant claimants
 
 	// holder returns one whose requests are not counted, and which keeps what it has
-	// as the library does by default. Nil: the library does not wait.
+	// as the library does by default. Only waiting needs it.
 	holder claimants
 
 	requests *counter
@@ -328,36 +328,20 @@ func waiting(ctx context.Context, w io.Writer, on on, subjects []*subject, r *ru
 	for _, d := range waits {
 		t.head = append(t.head, fmt.Sprintf("%s of a wait of %v", on.unit, d), fmt.Sprintf("hand-over after %v, median (90 %%)", d))
 	}
-	rows := make([][]string, len(subjects))
-	errs := make([]error, len(subjects))
-	var wg sync.WaitGroup
+	names := make([]string, len(subjects))
 	for i, s := range subjects {
-		if s.holder == nil {
-			continue
-		}
-		rows[i] = []string{s.name}
-		wg.Go(func() {
-			for _, d := range waits {
-				requests, handover, err := s.waiting(ctx, r.waiters, d, on.spread)
-				if err != nil {
-					errs[i] = fmt.Errorf("%s: %w", s.name, err)
-					return
-				}
-				rows[i] = append(rows[i], fmt.Sprintf("%.1f", requests), fmt.Sprintf("%s (%s)", short(handover.median()), short(handover.at(0.9))))
+		names[i] = s.name
+	}
+	return t.rowsTogether(w, names, func(i int) (row []string, err error) {
+		for _, d := range waits {
+			requests, handover, err := subjects[i].waiting(ctx, r.waiters, d, on.spread)
+			if err != nil {
+				return nil, err
 			}
-		})
-	}
-	wg.Wait()
-	for _, row := range rows {
-		if row != nil {
-			t.row(row...)
+			row = append(row, fmt.Sprintf("%.1f", requests), fmt.Sprintf("%s (%s)", short(handover.median()), short(handover.at(0.9))))
 		}
-	}
-	if err := errors.Join(errs...); err != nil {
-		return err
-	}
-	t.print(w)
-	return nil
+		return row, nil
+	})
 }
 
 // waiting starts a waiter for each of many locks, counts the requests of all the waiters for some

@@ -233,12 +233,18 @@ func (c *comparison) crowd(ctx context.Context, system string, mode mode, member
 	always := ctx
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	fail := func(err error) {
+		mu.Lock()
+		defer mu.Unlock()
+		errs = append(errs, err)
+		cancel()
+	}
 	holders := 0
 	most := 1
 	if mode == slots {
 		most = semaphore
 	}
-	before := place.requests.Load() - place.beats.Load()
+	before := place.wanted()
 	for i, m := range all {
 		running.Go(func() {
 			for ctx.Err() == nil {
@@ -250,13 +256,11 @@ func (c *comparison) crowd(ctx context.Context, system string, mode mode, member
 					}
 					return
 				}
-				mu.Lock()
 				if err != nil {
-					errs = append(errs, err)
-					mu.Unlock()
-					cancel()
+					fail(err)
 					return
 				}
+				mu.Lock()
 				s.waits = append(s.waits, time.Since(began))
 				s.grants[i]++
 				if holders++; holders > most {
@@ -268,10 +272,7 @@ func (c *comparison) crowd(ctx context.Context, system string, mode mode, member
 				holders--
 				mu.Unlock()
 				if err := l.Release(always); err != nil {
-					mu.Lock()
-					errs = append(errs, err)
-					mu.Unlock()
-					cancel()
+					fail(err)
 				}
 			}
 		})
@@ -280,7 +281,7 @@ func (c *comparison) crowd(ctx context.Context, system string, mode mode, member
 	case <-time.After(c.r.window):
 	case <-ctx.Done():
 	}
-	s.requests = place.requests.Load() - place.beats.Load() - before
+	s.requests = place.wanted() - before
 	cancel()
 	running.Wait()
 	if len(errs) > 0 {
@@ -302,7 +303,7 @@ func (c *comparison) readers(ctx context.Context, w io.Writer) error {
 				return nil, err
 			}
 			defer leave()
-			before := place.requests.Load() - place.beats.Load()
+			before := place.wanted()
 			var began, ended samples
 			for round := range rounds {
 				held := make([]lock, members)
@@ -319,7 +320,7 @@ func (c *comparison) readers(ctx context.Context, w io.Writer) error {
 				}
 				ended = append(ended, took)
 			}
-			n := place.requests.Load() - place.beats.Load() - before
+			n := place.wanted() - before
 			return []string{system, short(began.median()), fmt.Sprintf("%.3g", float64(n)/members/rounds), short(ended.median())}, nil
 		}()
 		if errors.Is(err, errAbsent) {
@@ -402,17 +403,4 @@ func (c *comparison) cycles(ctx context.Context, w io.Writer) error {
 	}, func() error { return nil }, n.n.Load)
 	t.print(w)
 	return err
-}
-
-// together does f n times at once.
-func together(n int, f func(i int) error) (time.Duration, error) {
-	errs := make([]error, n)
-	return timed(func() error {
-		var all sync.WaitGroup
-		for i := range n {
-			all.Go(func() { errs[i] = f(i) })
-		}
-		all.Wait()
-		return errors.Join(errs...)
-	})
 }

@@ -1,10 +1,12 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -27,6 +29,19 @@ func timed(f func() error) (time.Duration, error) {
 	start := time.Now()
 	err := f()
 	return time.Since(start), err
+}
+
+// together does f n times at once.
+func together(n int, f func(i int) error) (time.Duration, error) {
+	errs := make([]error, n)
+	return timed(func() error {
+		var all sync.WaitGroup
+		for i := range n {
+			all.Go(func() { errs[i] = f(i) })
+		}
+		all.Wait()
+		return errors.Join(errs...)
+	})
 }
 
 // short prints a duration with three digits.
@@ -57,6 +72,23 @@ type table struct {
 }
 
 func (t *table) row(cells ...string) { t.rows = append(t.rows, cells) }
+
+// rowsTogether measures a row of each name, all at once, and prints the table.
+func (t *table) rowsTogether(w io.Writer, names []string, measure func(i int) ([]string, error)) error {
+	t.rows = make([][]string, len(names))
+	_, err := together(len(names), func(i int) error {
+		cells, err := measure(i)
+		if err != nil {
+			return fmt.Errorf("%s: %w", names[i], err)
+		}
+		t.rows[i] = append([]string{names[i]}, cells...)
+		return nil
+	})
+	if err == nil {
+		t.print(w)
+	}
+	return err
+}
 
 func (t *table) print(w io.Writer) {
 	line := func(cells []string) { fmt.Fprintf(w, "| %s |\n", strings.Join(cells, " | ")) }
