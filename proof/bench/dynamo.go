@@ -95,12 +95,8 @@ type dynamolockLease struct {
 
 func (c *dynamolockLease) try(ctx context.Context) (bool, error) {
 	l, err := c.c.AcquireLockWithContext(ctx, c.name, dynamolock.FailIfLocked())
-	var held *dynamolock.LockNotGrantedError
-	if errors.As(err, &held) {
-		return false, nil
-	}
 	c.lock = l
-	return err == nil, err
+	return tried(errors.As(err, new(*dynamolock.LockNotGrantedError)), err)
 }
 
 func (c *dynamolockLease) wait(ctx context.Context) (err error) {

@@ -67,20 +67,12 @@ type etcdMember struct {
 func joinEtcd(ctx context.Context, endpoint, under string, ttl time.Duration, requests, beats *atomic.Int64) (member, error) {
 	c, err := clientv3.New(clientv3.Config{
 		Endpoints: []string{endpoint}, Context: ctx, Logger: zap.NewNop(),
-		DialOptions: []grpc.DialOption{
-			grpc.WithChainUnaryInterceptor(func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, o ...grpc.CallOption) error {
-				requests.Add(1)
-				return invoke(ctx, method, req, reply, cc, o...)
-			}),
-			grpc.WithChainStreamInterceptor(func(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, stream grpc.Streamer, o ...grpc.CallOption) (grpc.ClientStream, error) {
-				s, err := stream(ctx, desc, cc, method, o...)
-				counted := countedStream{ClientStream: s, requests: requests}
-				if strings.HasSuffix(method, "LeaseKeepAlive") {
-					counted.beats = beats
-				}
-				return counted, err
-			}),
-		},
+		DialOptions: countCalls(func(_ context.Context, keepAlive bool) {
+			requests.Add(1)
+			if keepAlive {
+				beats.Add(1)
+			}
+		}),
 	})
 	if err != nil {
 		return nil, err
@@ -93,16 +85,28 @@ func joinEtcd(ctx context.Context, endpoint, under string, ttl time.Duration, re
 	return &etcdMember{c, s, under}, nil
 }
 
+// countCalls are options of a client that calls count for each message that it sends, with the context of the call, and
+// whether the message keeps a lease of etcd alive.
+func countCalls(count func(ctx context.Context, keepAlive bool)) []grpc.DialOption {
+	return []grpc.DialOption{
+		grpc.WithChainUnaryInterceptor(func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, o ...grpc.CallOption) error {
+			count(ctx, false)
+			return invoke(ctx, method, req, reply, cc, o...)
+		}),
+		grpc.WithChainStreamInterceptor(func(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, stream grpc.Streamer, o ...grpc.CallOption) (grpc.ClientStream, error) {
+			s, err := stream(ctx, desc, cc, method, o...)
+			return countedStream{s, func() { count(ctx, strings.HasSuffix(method, "LeaseKeepAlive")) }}, err
+		}),
+	}
+}
+
 type countedStream struct {
 	grpc.ClientStream
-	requests, beats *atomic.Int64
+	count func()
 }
 
 func (s countedStream) SendMsg(m any) error {
-	s.requests.Add(1)
-	if s.beats != nil {
-		s.beats.Add(1)
-	}
+	s.count()
 	return s.ClientStream.SendMsg(m)
 }
 

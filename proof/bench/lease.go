@@ -29,11 +29,8 @@ func newHoldfast(st store.Store, o *lease.Options) func(lock string) (claimant, 
 
 func (c *holdfast) try(ctx context.Context) (bool, error) {
 	g, err := c.h.TryAcquire(ctx)
-	if errors.Is(err, lease.ErrHeld) {
-		return false, nil
-	}
 	c.guard = g
-	return err == nil, err
+	return tried(errors.Is(err, lease.ErrHeld), err)
 }
 
 func (c *holdfast) wait(ctx context.Context) (err error) {

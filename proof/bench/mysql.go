@@ -6,7 +6,6 @@ import (
 	"database/sql"
 	"errors"
 	"io"
-	"net"
 	"strings"
 	"time"
 
@@ -30,10 +29,7 @@ func dialMySQL(dsn string, n *counter) (*sql.DB, error) {
 		return nil, err
 	}
 	config.InterpolateParams = true
-	config.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
-		c, err := new(net.Dialer).DialContext(ctx, network, address)
-		return counted{c, n}, err
-	}
+	config.DialFunc = n.dial
 	connector, err := mysql.NewConnector(config)
 	if err != nil {
 		return nil, err

@@ -111,11 +111,8 @@ func newPGLock(db *sql.DB, keep bool) func(lock string) (claimant, error) {
 
 func (c *rowLock) try(ctx context.Context) (bool, error) {
 	l, err := c.c.AcquireContext(ctx, c.name, pglock.FailIfLocked())
-	if errors.Is(err, pglock.ErrNotAcquired) {
-		return false, nil
-	}
 	c.lock = l
-	return err == nil, err
+	return tried(errors.Is(err, pglock.ErrNotAcquired), err)
 }
 
 func (c *rowLock) wait(ctx context.Context) (err error) {

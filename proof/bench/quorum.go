@@ -15,7 +15,6 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/client/v3/concurrency"
 	"go.uber.org/zap"
-	"google.golang.org/grpc"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/etcd/etcdstore"
@@ -48,16 +47,11 @@ func openQuorum(kind, address string, n *counter, keep bool) (claimants, error) 
 		if kind == kindEtcdMutex {
 			config = clientv3.Config{Endpoints: config.Endpoints, Logger: zap.NewNop()}
 		}
-		config.DialOptions = append(config.DialOptions, grpc.WithChainUnaryInterceptor(func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, o ...grpc.CallOption) error {
-			n.n.Add(1)
-			return invoke(ctx, method, req, reply, cc, o...)
-		}), grpc.WithChainStreamInterceptor(func(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, stream grpc.Streamer, o ...grpc.CallOption) (grpc.ClientStream, error) {
-			s, err := stream(ctx, desc, cc, method, o...)
-			if err != nil || strings.HasSuffix(method, "LeaseKeepAlive") && ctx.Value(renewal{}) == nil {
-				return s, err
+		config.DialOptions = append(config.DialOptions, countCalls(func(ctx context.Context, keepAlive bool) {
+			if !keepAlive || ctx.Value(renewal{}) != nil {
+				n.n.Add(1)
 			}
-			return countedStream{ClientStream: s, requests: &n.n}, nil
-		}))
+		})...)
 		client, err := clientv3.New(config)
 		if err != nil {
 			return nil, err
@@ -212,17 +206,7 @@ type countingDialer struct{ n *counter }
 
 func (d countingDialer) Dial(network, address string) (net.Conn, error) {
 	c, err := net.Dial(network, address)
-	return countingConn{c, d.n}, err
-}
-
-type countingConn struct {
-	net.Conn
-	n *counter
-}
-
-func (c countingConn) Write(b []byte) (int, error) {
-	c.n.n.Add(int64(bytes.Count(b, []byte("PUB "))))
-	return c.Conn.Write(b)
+	return counted{c, func(messages []byte) { d.n.n.Add(int64(bytes.Count(messages, []byte("PUB ")))) }}, err
 }
 
 // quorum compares locks of several kinds on one server.

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"io"
 	"math"
-	"net"
 	"strings"
 	"time"
 
@@ -38,30 +37,15 @@ const (
 	redislockPause = 100 * time.Millisecond
 )
 
-// counted is a connection that counts what is sent: each request is one write.
-type counted struct {
-	net.Conn
-	n *counter
-}
-
-func (c counted) Write(b []byte) (int, error) {
-	c.n.n.Add(1)
-	return c.Conn.Write(b)
-}
-
 // openRedis returns what makes claimants of a kind. Those that are to keep what they have renew it: redsync and
 // redislock do not do that by themselves.
 func openRedis(kind, address string, n *counter, keep bool) (claimants, error) {
-	dial := func(ctx context.Context, network, address string) (net.Conn, error) {
-		c, err := new(net.Dialer).DialContext(ctx, network, address)
-		return counted{c, n}, err
-	}
 	if kind == kindRedisStore {
 		connect, opts, err := redisstore.FromURL("redis://"+address, nil)
 		if err != nil {
 			return nil, err
 		}
-		connect.Dialer = dial
+		connect.Dialer = n.dial
 		st, err := redisstore.New(connect, opts)
 		if err != nil {
 			return nil, err
@@ -73,7 +57,7 @@ func openRedis(kind, address string, n *counter, keep bool) (claimants, error) {
 			return redisWriter{c, client, lock + "-object"}, err
 		}, nil
 	}
-	client := redis.NewClient(&redis.Options{Addr: address, Dialer: dial})
+	client := redis.NewClient(&redis.Options{Addr: address, Dialer: n.dial})
 	if err := client.Ping(context.Background()).Err(); err != nil {
 		return nil, err
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"strconv"
 	"sync"
@@ -20,6 +21,23 @@ type counter struct{ n atomic.Int64 }
 func (c *counter) Do(r *http.Request) (*http.Response, error) {
 	c.n.Add(1)
 	return http.DefaultClient.Do(r)
+}
+
+// dial makes a connection on which each request is one write.
+func (c *counter) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	conn, err := new(net.Dialer).DialContext(ctx, network, address)
+	return counted{conn, func([]byte) { c.n.Add(1) }}, err
+}
+
+// counted is a connection that counts what its client writes.
+type counted struct {
+	net.Conn
+	count func(message []byte)
+}
+
+func (c counted) Write(message []byte) (int, error) {
+	c.count(message)
+	return c.Conn.Write(message)
 }
 
 // claimant is a client that wants one lock on a server.
@@ -101,6 +119,14 @@ func must(got bool, err error) error {
 		err = fmt.Errorf("the lock was not to be had")
 	}
 	return err
+}
+
+// tried returns the result of a try: another holds the lock, or this claimant does if there was no error.
+func tried(held bool, err error) (bool, error) {
+	if held {
+		return false, nil
+	}
+	return err == nil, err
 }
 
 // steps are the operations whose requests are counted.

@@ -187,12 +187,8 @@ type litestreamLease struct {
 
 func (c *litestreamLease) try(ctx context.Context) (bool, error) {
 	l, err := c.leaser.AcquireLease(ctx)
-	var exists *litestream.LeaseExistsError
-	if errors.As(err, &exists) {
-		return false, nil
-	}
 	c.lease = l
-	return err == nil, err
+	return tried(errors.As(err, new(*litestream.LeaseExistsError)), err)
 }
 
 func (c *litestreamLease) wait(context.Context) error { return errors.ErrUnsupported }

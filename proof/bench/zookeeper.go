@@ -24,7 +24,13 @@ type zooMember struct {
 func joinZoo(ctx context.Context, address, under string, ttl time.Duration, requests, beats *atomic.Int64) (member, error) {
 	dial := func(network, address string, timeout time.Duration) (net.Conn, error) {
 		c, err := net.DialTimeout(network, address, timeout)
-		return countedConn{c, requests, beats}, err
+		return counted{c, func(message []byte) { // each message with one call
+			const ping = 11 // its number among the kinds of requests, which follows length and id
+			requests.Add(1)
+			if len(message) == 12 && binary.BigEndian.Uint32(message[8:]) == ping {
+				beats.Add(1)
+			}
+		}}, err
 	}
 	c, events, err := zk.Connect([]string{address}, ttl, zk.WithDialer(dial), zk.WithLogger(silent{}))
 	if err != nil {
@@ -48,21 +54,6 @@ func joinZoo(ctx context.Context, address, under string, ttl time.Duration, requ
 type silent struct{}
 
 func (silent) Printf(string, ...any) {}
-
-// countedConn counts what its client writes: each message with one call.
-type countedConn struct {
-	net.Conn
-	requests, beats *atomic.Int64
-}
-
-func (c countedConn) Write(message []byte) (int, error) {
-	const ping = 11 // its number among the kinds of requests, which follows length and id
-	c.requests.Add(1)
-	if len(message) == 12 && binary.BigEndian.Uint32(message[8:]) == ping {
-		c.beats.Add(1)
-	}
-	return c.Conn.Write(message)
-}
 
 func (m *zooMember) lock(ctx context.Context, name string, mode mode) (lock, error) {
 	defer context.AfterFunc(ctx, m.c.Close)() // the client's calls know no contexts
