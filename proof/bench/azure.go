@@ -51,9 +51,12 @@ func openAzure(kind, url string, n *counter, keep bool) (claimants, error) {
 		return nil, err
 	}
 	if kind == kindBlobLease {
-		return func(lock string) (claimant, error) {
-			return azureWriter{&blobLease{c: c, name: lock, keep: keep}, c, nil, lock + ".data"}, nil
-		}, nil
+		return writers(func(lock string) (claimant, error) {
+			return renewed(&blobLease{c: c, name: lock}, keep, blobLeaseTime*time.Second/3), nil
+		}, func(ctx context.Context, _ claimant, lock string, n uint64) (bool, error) { // the lease protects no other blob
+			_, err := c.NewBlockBlobClient(lock+".data").Upload(ctx, streaming.NopCloser(dataOf(n)), nil)
+			return unlessRefused(false, err)
+		}), nil
 	}
 	b, err := azblobbucket.New(c, &azblobbucket.Options{AssumeAbilities: object.Abilities()})
 	if err != nil {
@@ -67,20 +70,23 @@ func openAzure(kind, url string, n *counter, keep bool) (claimants, error) {
 	if err != nil {
 		return nil, err
 	}
-	of := newHoldfast(st, &lease.Options{ManualRenewal: !keep})
-	return func(lock string) (claimant, error) {
-		one, err := of(lock)
-		return azureWriter{one, c, objects, lock + ".data"}, err
-	}, nil
+	return writers(newHoldfast(st, &lease.Options{ManualRenewal: !keep}), func(ctx context.Context, c claimant, lock string, n uint64) (bool, error) {
+		fence := &object.Fence{Lock: lock, Token: c.(*holdfast).guard.Token()}
+		_, err := objects.Put(ctx, lock+".data", dataOf(n), &object.WriteOptions{Fence: fence})
+		return unlessRefused(errors.Is(err, object.ErrFenced), err)
+	}), nil
+}
+
+// dataOf returns a text that begins with n and differs from all others.
+func dataOf(n uint64) io.ReadSeeker {
+	return strings.NewReader(strconv.FormatUint(n, 10) + " " + rand.Text())
 }
 
 // blobLease is Azure's own lease on an empty blob. Azure wakes no waiter, so a waiter polls.
 type blobLease struct {
 	c    *container.Client
 	name string
-	keep bool
 	held *bloblease.BlobClient
-	stop func()
 }
 
 func (c *blobLease) try(ctx context.Context) (bool, error) {
@@ -98,16 +104,8 @@ func (c *blobLease) try(ctx context.Context) (bool, error) {
 			_, err = l.AcquireLease(ctx, blobLeaseTime, nil)
 		}
 	}
-	if bloberror.HasCode(err, bloberror.LeaseAlreadyPresent) {
-		return false, nil
-	}
-	if err == nil {
-		c.held = l
-		if c.keep {
-			c.stop = every(blobLeaseTime*time.Second/3, func(ctx context.Context) { _ = c.renew(ctx) })
-		}
-	}
-	return err == nil, err
+	c.held = l
+	return unlessRefused(bloberror.HasCode(err, bloberror.LeaseAlreadyPresent), err)
 }
 
 func (c *blobLease) wait(ctx context.Context) error {
@@ -130,9 +128,6 @@ func (c *blobLease) renew(ctx context.Context) error {
 }
 
 func (c *blobLease) release(ctx context.Context) error {
-	if c.stop != nil {
-		c.stop()
-	}
 	_, err := c.held.ReleaseLease(ctx, nil)
 	return err
 }
@@ -165,26 +160,4 @@ func rawAzure(c *container.Client) func(context.Context) error {
 		}
 		return err
 	}
-}
-
-// azureWriter writes a blob, with the token of its lease if it has one. A lease of Azure protects no other blob.
-type azureWriter struct {
-	claimant
-	c       *container.Client
-	objects *object.Client
-	blob    string
-}
-
-func (c azureWriter) write(ctx context.Context, n uint64) (bool, error) {
-	text := strings.NewReader(strconv.FormatUint(n, 10) + " " + rand.Text())
-	h, ok := c.claimant.(*holdfast)
-	if !ok {
-		_, err := c.c.NewBlockBlobClient(c.blob).Upload(ctx, streaming.NopCloser(text), nil)
-		return err == nil, err
-	}
-	_, err := c.objects.Put(ctx, c.blob, text, &object.WriteOptions{Fence: &object.Fence{Lock: c.blob, Token: h.guard.Token()}})
-	if errors.Is(err, object.ErrFenced) {
-		return false, nil
-	}
-	return err == nil, err
 }

@@ -96,7 +96,7 @@ type dynamolockLease struct {
 func (c *dynamolockLease) try(ctx context.Context) (bool, error) {
 	l, err := c.c.AcquireLockWithContext(ctx, c.name, dynamolock.FailIfLocked())
 	c.lock = l
-	return tried(errors.As(err, new(*dynamolock.LockNotGrantedError)), err)
+	return unlessRefused(errors.As(err, new(*dynamolock.LockNotGrantedError)), err)
 }
 
 func (c *dynamolockLease) wait(ctx context.Context) (err error) {

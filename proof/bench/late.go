@@ -12,9 +12,19 @@ import (
 )
 
 // writer is a claimant that can write what the lock protects, as its library shows it.
-type writer interface {
+type writer struct {
+	claimant
+
 	// write reports whether the server accepted a write of the present holder, or of an earlier one.
-	write(ctx context.Context, n uint64) (accepted bool, err error)
+	write func(ctx context.Context, n uint64) (accepted bool, err error)
+}
+
+// writers returns claimants that can write with a function.
+func writers(open claimants, write func(ctx context.Context, c claimant, lock string, n uint64) (bool, error)) claimants {
+	return func(lock string) (claimant, error) {
+		c, err := open(lock)
+		return writer{c, func(ctx context.Context, n uint64) (bool, error) { return write(ctx, c, lock, n) }}, err
+	}
 }
 
 // writeLate takes the locks, waits for a line, and then writes what each lock protects. It says how many

@@ -30,7 +30,7 @@ func newHoldfast(st store.Store, o *lease.Options) func(lock string) (claimant, 
 func (c *holdfast) try(ctx context.Context) (bool, error) {
 	g, err := c.h.TryAcquire(ctx)
 	c.guard = g
-	return tried(errors.Is(err, lease.ErrHeld), err)
+	return unlessRefused(errors.Is(err, lease.ErrHeld), err)
 }
 
 func (c *holdfast) wait(ctx context.Context) (err error) {

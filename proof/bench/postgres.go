@@ -112,7 +112,7 @@ func newPGLock(db *sql.DB, keep bool) func(lock string) (claimant, error) {
 func (c *rowLock) try(ctx context.Context) (bool, error) {
 	l, err := c.c.AcquireContext(ctx, c.name, pglock.FailIfLocked())
 	c.lock = l
-	return tried(errors.Is(err, pglock.ErrNotAcquired), err)
+	return unlessRefused(errors.Is(err, pglock.ErrNotAcquired), err)
 }
 
 func (c *rowLock) wait(ctx context.Context) (err error) {

@@ -57,13 +57,16 @@ func openQuorum(kind, address string, n *counter, keep bool) (claimants, error) 
 			return nil, err
 		}
 		if kind == kindEtcdMutex {
-			return func(lock string) (claimant, error) {
+			return writers(func(lock string) (claimant, error) {
 				s, err := concurrency.NewSession(client)
 				if err != nil {
 					return nil, err
 				}
-				return &etcdMutex{client, s, concurrency.NewMutex(s, "/mutex/"+lock), lock}, nil
-			}, nil
+				return &etcdMutex{client, s, concurrency.NewMutex(s, "/mutex/"+lock)}, nil
+			}, func(ctx context.Context, _ claimant, lock string, n uint64) (bool, error) {
+				_, err := client.Put(ctx, "/data/"+lock, strconv.FormatUint(n, 10))
+				return unlessRefused(false, err)
+			}), nil
 		}
 		if st, err = etcdstore.New(client, opts); err != nil {
 			return nil, err
@@ -83,9 +86,12 @@ func openQuorum(kind, address string, n *counter, keep bool) (claimants, error) 
 				return nil, err
 			}
 			data, err := js.CreateOrUpdateKeyValue(ctx, jetstream.KeyValueConfig{Bucket: "data", Storage: jetstream.FileStorage})
-			return func(lock string) (claimant, error) {
-				return &kvLock{kv: locks, data: data, name: lock, keep: keep}, nil
-			}, err
+			return writers(func(lock string) (claimant, error) {
+				return renewed(&kvLock{kv: locks, name: lock}, keep, recipeTTL/3), nil
+			}, func(ctx context.Context, _ claimant, lock string, n uint64) (bool, error) {
+				_, err := data.Put(ctx, lock, []byte(strconv.FormatUint(n, 10)))
+				return unlessRefused(false, err)
+			}), err
 		}
 		if err := natsstore.CreateBucket(ctx, conn, "bench", nil); err != nil {
 			return nil, err
@@ -98,29 +104,11 @@ func openQuorum(kind, address string, n *counter, keep bool) (claimants, error) 
 	if err != nil {
 		return nil, err
 	}
-	of := newHoldfast(st, &lease.Options{ManualRenewal: !keep})
-	return func(lock string) (claimant, error) {
-		c, err := of(lock)
-		if err != nil {
-			return nil, err
-		}
-		return &fencing{c.(*holdfast), saved, lock}, nil
-	}, nil
-}
-
-// fencing is a holder that saves its progress with the token of its lease.
-type fencing struct {
-	*holdfast
-	saved checkpoint.Store
-	name  string
-}
-
-func (c *fencing) write(ctx context.Context, n uint64) (bool, error) {
-	_, err := c.saved.Advance(ctx, c.name, checkpoint.Position{Sequence: n}, &checkpoint.AdvanceOptions{Token: c.guard.Token()})
-	if errors.Is(err, checkpoint.ErrFenced) {
-		return false, nil
-	}
-	return err == nil, err
+	return writers(newHoldfast(st, &lease.Options{ManualRenewal: !keep}), func(ctx context.Context, c claimant, lock string, n uint64) (bool, error) {
+		// The holder saves its progress with the token of its lease.
+		_, err := saved.Advance(ctx, lock, checkpoint.Position{Sequence: n}, &checkpoint.AdvanceOptions{Token: c.(*holdfast).guard.Token()})
+		return unlessRefused(errors.Is(err, checkpoint.ErrFenced), err)
+	}), nil
 }
 
 // renewal marks the context of a renewal that is counted. A session also renews its lease by itself, at times that no
@@ -131,15 +119,11 @@ type etcdMutex struct {
 	client *clientv3.Client
 	s      *concurrency.Session
 	m      *concurrency.Mutex
-	name   string
 }
 
 func (c *etcdMutex) try(ctx context.Context) (bool, error) {
 	err := c.m.TryLock(ctx)
-	if errors.Is(err, concurrency.ErrLocked) {
-		return false, nil
-	}
-	return err == nil, err
+	return unlessRefused(errors.Is(err, concurrency.ErrLocked), err)
 }
 
 func (c *etcdMutex) wait(ctx context.Context) error { return c.m.Lock(ctx) }
@@ -149,30 +133,17 @@ func (c *etcdMutex) renew(ctx context.Context) error {
 }
 func (c *etcdMutex) release(ctx context.Context) error { return c.m.Unlock(ctx) }
 
-func (c *etcdMutex) write(ctx context.Context, n uint64) (bool, error) {
-	_, err := c.client.Put(ctx, "/data/"+c.name, strconv.FormatUint(n, 10))
-	return err == nil, err
-}
-
 // kvLock is the recipe for locks that programs on NATS use: the holder creates a key, and renews it before
 // the TTL of the bucket removes it. No watcher of the bucket hears of that removal.
 type kvLock struct {
-	kv, data jetstream.KeyValue
+	kv       jetstream.KeyValue
 	name     string
-	keep     bool
 	revision uint64
-	end      func()
 }
 
-func (c *kvLock) try(ctx context.Context) (got bool, err error) {
+func (c *kvLock) try(ctx context.Context) (_ bool, err error) {
 	c.revision, err = c.kv.Create(ctx, c.name, []byte("held"))
-	if errors.Is(err, jetstream.ErrKeyExists) {
-		return false, nil
-	}
-	if err == nil && c.keep {
-		c.end = every(recipeTTL/3, func(ctx context.Context) { _ = c.renew(ctx) })
-	}
-	return err == nil, err
+	return unlessRefused(errors.Is(err, jetstream.ErrKeyExists), err)
 }
 
 func (c *kvLock) wait(ctx context.Context) error {
@@ -190,15 +161,7 @@ func (c *kvLock) renew(ctx context.Context) (err error) {
 }
 
 func (c *kvLock) release(ctx context.Context) error {
-	if c.end != nil {
-		c.end()
-	}
 	return c.kv.Delete(ctx, c.name, jetstream.LastRevision(c.revision))
-}
-
-func (c *kvLock) write(ctx context.Context, n uint64) (bool, error) {
-	_, err := c.data.Put(ctx, c.name, []byte(strconv.FormatUint(n, 10)))
-	return err == nil, err
 }
 
 // countingDialer counts the messages that a client of NATS publishes.

@@ -37,6 +37,10 @@ const (
 	redislockPause = 100 * time.Millisecond
 )
 
+// fenced writes a hash unless it has a higher token.
+var fenced = redis.NewScript(`if tonumber(redis.call('HGET', KEYS[1], 'token') or 0) > tonumber(ARGV[1]) then return 0 end
+redis.call('HSET', KEYS[1], 'token', ARGV[1], 'by', ARGV[2]) return 1`)
+
 // openRedis returns what makes claimants of a kind. Those that are to keep what they have renew it: redsync and
 // redislock do not do that by themselves.
 func openRedis(kind, address string, n *counter, keep bool) (claimants, error) {
@@ -50,115 +54,62 @@ func openRedis(kind, address string, n *counter, keep bool) (claimants, error) {
 		if err != nil {
 			return nil, err
 		}
-		of := newHoldfast(st, &lease.Options{ManualRenewal: !keep})
 		client := redis.NewClient(&redis.Options{Addr: address})
-		return func(lock string) (claimant, error) {
-			c, err := of(lock)
-			return redisWriter{c, client, lock + "-object"}, err
-		}, nil
+		return writers(newHoldfast(st, &lease.Options{ManualRenewal: !keep}), func(ctx context.Context, c claimant, lock string, n uint64) (bool, error) {
+			token := c.(*holdfast).guard.Token()
+			done, err := fenced.Run(ctx, client, []string{lock + "-object"}, uint64(token), n).Int()
+			return done == 1, err
+		}), nil
 	}
 	client := redis.NewClient(&redis.Options{Addr: address, Dialer: n.dial})
 	if err := client.Ping(context.Background()).Err(); err != nil {
 		return nil, err
 	}
-	return func(lock string) (claimant, error) {
+	return writers(func(lock string) (claimant, error) {
 		if kind == kindRedislock {
-			return redisWriter{&redisLock{c: redislock.New(client), name: lock, keep: keep}, client, lock + "-object"}, nil
+			return renewed(&redisLock{c: redislock.New(client), name: lock}, keep, redislockTTL/3), nil
 		}
 		// By default redsync gives up after 32 tries, which is five seconds.
 		m := redsync.New(goredis.NewPool(client)).NewMutex(lock, redsync.WithTries(math.MaxInt32))
-		return redisWriter{&redMutex{m: m, keep: keep}, client, lock + "-object"}, nil
-	}, nil
-}
-
-// every calls f until the function that it returns is called.
-func every(d time.Duration, f func(ctx context.Context)) (stop func()) {
-	ctx, cancel := context.WithCancel(context.Background())
-	go func() {
-		for ticker := time.NewTicker(d); ; {
-			select {
-			case <-ctx.Done():
-				ticker.Stop()
-				return
-			case <-ticker.C:
-				f(ctx)
-			}
-		}
-	}()
-	return cancel
+		return renewed(redMutex{m}, keep, redsyncExpiry/3), nil
+	}, func(ctx context.Context, _ claimant, lock string, n uint64) (bool, error) {
+		return unlessRefused(false, client.HSet(ctx, lock+"-object", "by", n).Err())
+	}), nil
 }
 
 // redMutex is a lock of redsync.
-type redMutex struct {
-	m    *redsync.Mutex
-	keep bool
-	stop func()
-}
+type redMutex struct{ m *redsync.Mutex }
 
-func (c *redMutex) got(err error) error {
-	if err == nil && c.keep {
-		c.stop = every(redsyncExpiry/3, func(ctx context.Context) { _, _ = c.m.ExtendContext(ctx) })
-	}
-	return err
-}
-
-func (c *redMutex) try(ctx context.Context) (bool, error) {
+func (c redMutex) try(ctx context.Context) (bool, error) {
 	err := c.m.TryLockContext(ctx)
-	if taken := new(redsync.ErrTaken); errors.As(err, &taken) || errors.Is(err, redsync.ErrFailed) {
-		return false, nil
-	}
-	return err == nil, c.got(err)
+	return unlessRefused(errors.As(err, new(*redsync.ErrTaken)) || errors.Is(err, redsync.ErrFailed), err)
 }
 
-func (c *redMutex) wait(ctx context.Context) error  { return c.got(c.m.LockContext(ctx)) }
-func (c *redMutex) renew(ctx context.Context) error { return must(c.m.ExtendContext(ctx)) }
-
-func (c *redMutex) release(ctx context.Context) error {
-	if c.stop != nil {
-		c.stop()
-	}
-	return must(c.m.UnlockContext(ctx))
-}
+func (c redMutex) wait(ctx context.Context) error    { return c.m.LockContext(ctx) }
+func (c redMutex) renew(ctx context.Context) error   { return must(c.m.ExtendContext(ctx)) }
+func (c redMutex) release(ctx context.Context) error { return must(c.m.UnlockContext(ctx)) }
 
 // redisLock is a lock of redislock.
 type redisLock struct {
 	c    *redislock.Client
 	name string
-	keep bool
 	lock *redislock.Lock
-	stop func()
 }
 
-func (c *redisLock) obtain(ctx context.Context, o *redislock.Options) (err error) {
-	c.lock, err = c.c.Obtain(ctx, c.name, redislockTTL, o)
-	if err == nil && c.keep {
-		c.stop = every(redislockTTL/3, func(ctx context.Context) { _ = c.renew(ctx) })
-	}
+func (c *redisLock) try(ctx context.Context) (_ bool, err error) {
+	c.lock, err = c.c.Obtain(ctx, c.name, redislockTTL, nil)
+	return unlessRefused(errors.Is(err, redislock.ErrNotObtained), err)
+}
+
+func (c *redisLock) wait(ctx context.Context) (err error) {
+	ctx, cancel := context.WithTimeout(ctx, time.Hour) // without a deadline it waits for the TTL at most
+	defer cancel()
+	c.lock, err = c.c.Obtain(ctx, c.name, redislockTTL, &redislock.Options{RetryStrategy: redislock.LinearBackoff(redislockPause)})
 	return err
 }
 
-func (c *redisLock) try(ctx context.Context) (bool, error) {
-	err := c.obtain(ctx, nil)
-	if errors.Is(err, redislock.ErrNotObtained) {
-		return false, nil
-	}
-	return err == nil, err
-}
-
-func (c *redisLock) wait(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, time.Hour) // without a deadline it waits for the TTL at most
-	defer cancel()
-	return c.obtain(ctx, &redislock.Options{RetryStrategy: redislock.LinearBackoff(redislockPause)})
-}
-
-func (c *redisLock) renew(ctx context.Context) error { return c.lock.Refresh(ctx, redislockTTL, nil) }
-
-func (c *redisLock) release(ctx context.Context) error {
-	if c.stop != nil {
-		c.stop()
-	}
-	return c.lock.Release(ctx)
-}
+func (c *redisLock) renew(ctx context.Context) error   { return c.lock.Refresh(ctx, redislockTTL, nil) }
+func (c *redisLock) release(ctx context.Context) error { return c.lock.Release(ctx) }
 
 // onRedis compares locks on Redis.
 func onRedis(ctx context.Context, w io.Writer, server *servers.Redis, r *run) error {
@@ -178,24 +129,4 @@ func rawRedis(address string) func(context.Context) error {
 		value = next
 		return must(done == 1, err)
 	}
-}
-
-// fenced writes a hash unless it has a higher token.
-var fenced = redis.NewScript(`if tonumber(redis.call('HGET', KEYS[1], 'token') or 0) > tonumber(ARGV[1]) then return 0 end
-redis.call('HSET', KEYS[1], 'token', ARGV[1], 'by', ARGV[2]) return 1`)
-
-// redisWriter writes a hash, with the token of its lease if it has one.
-type redisWriter struct {
-	claimant
-	client *redis.Client
-	object string
-}
-
-func (c redisWriter) write(ctx context.Context, n uint64) (bool, error) {
-	if h, ok := c.claimant.(*holdfast); ok {
-		done, err := fenced.Run(ctx, c.client, []string{c.object}, uint64(h.guard.Token()), n).Int()
-		return done == 1, err
-	}
-	err := c.client.HSet(ctx, c.object, "by", n).Err()
-	return err == nil, err
 }

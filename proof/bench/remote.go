@@ -121,9 +121,61 @@ func must(got bool, err error) error {
 	return err
 }
 
-// tried returns the result of a try: another holds the lock, or this claimant does if there was no error.
-func tried(held bool, err error) (bool, error) {
-	if held {
+// renewed returns a claimant that renews its lock after each pause until it releases the lock. Without keep, it returns
+// c. The library of c renews no lock by itself.
+func renewed(c claimant, keep bool, pause time.Duration) claimant {
+	if !keep {
+		return c
+	}
+	return &renewer{claimant: c, pause: pause}
+}
+
+type renewer struct {
+	claimant
+	pause time.Duration
+	stop  context.CancelFunc
+}
+
+func (r *renewer) keep() {
+	ctx, cancel := context.WithCancel(context.Background())
+	r.stop = cancel
+	go func() {
+		for ticker := time.NewTicker(r.pause); ; {
+			select {
+			case <-ctx.Done():
+				ticker.Stop()
+				return
+			case <-ticker.C:
+				_ = r.renew(ctx)
+			}
+		}
+	}()
+}
+
+func (r *renewer) try(ctx context.Context) (bool, error) {
+	got, err := r.claimant.try(ctx)
+	if got {
+		r.keep()
+	}
+	return got, err
+}
+
+func (r *renewer) wait(ctx context.Context) error {
+	err := r.claimant.wait(ctx)
+	if err == nil {
+		r.keep()
+	}
+	return err
+}
+
+func (r *renewer) release(ctx context.Context) error {
+	r.stop()
+	return r.claimant.release(ctx)
+}
+
+// unlessRefused is the result of a request that the server may refuse, as it should if another holds the lock.
+func unlessRefused(refused bool, err error) (done bool, _ error) {
+	if refused {
 		return false, nil
 	}
 	return err == nil, err

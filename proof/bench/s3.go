@@ -188,7 +188,7 @@ type litestreamLease struct {
 func (c *litestreamLease) try(ctx context.Context) (bool, error) {
 	l, err := c.leaser.AcquireLease(ctx)
 	c.lease = l
-	return tried(errors.As(err, new(*litestream.LeaseExistsError)), err)
+	return unlessRefused(errors.As(err, new(*litestream.LeaseExistsError)), err)
 }
 
 func (c *litestreamLease) wait(context.Context) error { return errors.ErrUnsupported }
