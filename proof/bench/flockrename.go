@@ -56,16 +56,7 @@ func (s *flockRename) Get(_ context.Context, key string) ([]byte, store.Version,
 	return s.read(key) // the rename is atomic: a reader needs no lock
 }
 
-func (s *flockRename) Put(ctx context.Context, key string, prev store.Version, value []byte) (store.Version, error) {
-	return s.write(ctx, key, prev, value)
-}
-
-// Delete leaves no trace, which is enough here: nothing that is measured deletes.
-func (s *flockRename) Delete(context.Context, string, store.Version) error {
-	return errors.ErrUnsupported
-}
-
-func (s *flockRename) write(_ context.Context, key string, prev store.Version, value []byte) (store.Version, error) {
+func (s *flockRename) Put(_ context.Context, key string, prev store.Version, value []byte) (store.Version, error) {
 	// Each open file has its own flock; this one is shared by the goroutines of the
 	// process, of which there is one here.
 	if err := unix.Flock(int(s.lock.Fd()), unix.LOCK_EX); err != nil {
@@ -94,6 +85,11 @@ func (s *flockRename) write(_ context.Context, key string, prev store.Version, v
 		return "", err
 	}
 	return next, syncDir(s.dir)
+}
+
+// Delete is not measured.
+func (s *flockRename) Delete(context.Context, string, store.Version) error {
+	return errors.ErrUnsupported
 }
 
 func syncDir(dir string) error {

@@ -98,36 +98,28 @@ func measure(only, dir string, size int64, r *run) error {
 			end()
 		}
 	}()
+	onS3 := func(measure func(servers.S3) error) func() error {
+		return func() error {
+			for _, start := range []func(context.Context) (servers.S3, error){set.StartVersityGW, set.StartMinIO} {
+				server, err := start(ctx)
+				if err == nil {
+					err = measure(server)
+				}
+				if err != nil {
+					return err
+				}
+			}
+			return nil
+		}
+	}
 	for _, part := range []struct {
 		name    string
 		measure func() error
 	}{
 		{"files", func() error { return files(os.Stdout, dir, r) }},
 		{"startup", func() error { return startup(os.Stdout, dir, r) }},
-		{"s3", func() error {
-			for _, start := range []func(context.Context) (servers.S3, error){set.StartVersityGW, set.StartMinIO} {
-				server, err := start(ctx)
-				if err != nil {
-					return err
-				}
-				if err := s3(ctx, os.Stdout, server, r); err != nil {
-					return err
-				}
-			}
-			return nil
-		}},
-		{"transfers", func() error {
-			for _, start := range []func(context.Context) (servers.S3, error){set.StartVersityGW, set.StartMinIO} {
-				server, err := start(ctx)
-				if err != nil {
-					return err
-				}
-				if err := transfers(ctx, os.Stdout, server, temp, size, r); err != nil {
-					return err
-				}
-			}
-			return nil
-		}},
+		{"s3", onS3(func(server servers.S3) error { return s3(ctx, os.Stdout, server, r) })},
+		{"transfers", onS3(func(server servers.S3) error { return transfers(ctx, os.Stdout, server, temp, size, r) })},
 		{"items", func() error {
 			db, err := set.StartDynamoDB(ctx)
 			if err != nil {

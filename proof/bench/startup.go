@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -38,20 +39,20 @@ func startup(w io.Writer, parent string, r *run) error {
 	if err != nil {
 		return err
 	}
-	holdfast, released, all, ended, empty, runner, writer, err := buildPrograms(dir, command)
-	if err != nil {
-		return err
-	}
+	b := builder{dir: dir}
 	programs := []*program{
 		{name: "`flock FILE true`", argv: []string{flock, filepath.Join(dir, "lock"), command}},
-		{name: "`holdfast run x -- true`", argv: []string{holdfast, "run", "x", "--", command}},
-		{name: "`holdfast run x -- true`, without cgo, as in a release", argv: []string{released, "run", "x", "--", command}},
-		{name: "`holdfast-stores run x -- true`, with all libraries", argv: []string{all, "run", "x", "--", command}},
-		{name: "holdfast, ended where `main` begins", argv: []string{ended}},
-		{name: "a Go program that runs `true`", argv: []string{runner}},
-		{name: "the same, with a durable append before and after", argv: []string{writer, filepath.Join(dir, "appends")}},
-		{name: "an empty Go program", argv: []string{empty}},
+		{name: "`holdfast run x -- true`", argv: []string{b.build("holdfast", "./cmd/holdfast"), "run", "x", "--", command}},
+		{name: "`holdfast run x -- true`, without cgo, as in a release", argv: []string{b.build("released", "./cmd/holdfast"), "run", "x", "--", command}},
+		{name: "`holdfast-stores run x -- true`, with all libraries", argv: []string{b.build("holdfast-stores", "./cmd/holdfast-stores"), "run", "x", "--", command}},
+		{name: "holdfast, ended where `main` begins", argv: []string{b.buildEnded()}},
+		{name: "a Go program that runs `true`", argv: []string{b.buildText("runner", fmt.Sprintf(runner, command))}},
+		{name: "the same, with a durable append before and after", argv: []string{b.buildText("writer", fmt.Sprintf(durableRunner, command)), filepath.Join(dir, "appends")}},
+		{name: "an empty Go program", argv: []string{b.buildText("empty", "package main\n\nfunc main() {}\n")}},
 		{name: "`true`", argv: []string{command}},
+	}
+	if b.err != nil {
+		return b.err
 	}
 	env := append(os.Environ(), "HOLDFAST_STORE=file:"+filepath.Join(dir, "store"), "XDG_STATE_HOME="+dir)
 	for begin, round := time.Now(), 0; round < 20 || time.Since(begin) < 8*r.each; round++ {
@@ -76,79 +77,67 @@ func startup(w io.Writer, parent string, r *run) error {
 	return nil
 }
 
-// buildPrograms builds both programs of the command as a user does; holdfast as a release does;
-// holdfast with a main that ends at once, which shows what its packages cost before they do
-// anything; and three programs of the standard library alone.
-func buildPrograms(dir, command string) (holdfast, released, all, ended, empty, runner, writer string, err error) {
-	const module = "../.." // bench runs in its own directory
-	build := func(name, pkg string, flags ...string) (string, error) {
-		path := filepath.Join(dir, name)
-		cmd := exec.Command("go", append(append([]string{"build", "-o", path}, flags...), pkg)...)
-		cmd.Dir, cmd.Stderr = module, os.Stderr
-		cmd.Env = append(os.Environ(), "GOWORK=")
-		if name == "released" {
-			cmd.Env = append(cmd.Env, "CGO_ENABLED=0")
-		}
-		return path, cmd.Run()
-	}
-	source := func(name, text string) (string, error) {
-		path := filepath.Join(dir, name)
-		return path, os.WriteFile(path, []byte(text), 0o600)
-	}
-	if holdfast, err = build("holdfast", "./cmd/holdfast"); err != nil {
-		return
-	}
-	if released, err = build("released", "./cmd/holdfast"); err != nil {
-		return
-	}
-	if all, err = build("holdfast-stores", "./cmd/holdfast-stores"); err != nil {
-		return
-	}
-	replaced, err := filepath.Abs(filepath.Join(module, "cmd", "holdfast", "main.go"))
-	if err != nil {
-		return
-	}
-	main, err := os.ReadFile(replaced)
-	if err != nil {
-		return
-	}
-	begins := "func main() {\n"
-	ends, err := source("ends.go", strings.Replace(strings.Replace(string(main), begins, begins+"\tif len(os.Args) < 2 {\n\t\treturn\n\t}\n", 1), "import (\n", "import (\n\t\"os\"\n\n", 1))
-	if err != nil {
-		return
-	}
-	text, err := json.Marshal(map[string]any{"Replace": map[string]string{replaced: ends}})
-	if err != nil {
-		return
-	}
-	overlay, err := source("overlay.json", string(text))
-	if err != nil {
-		return
-	}
-	if ended, err = build("ended", "./cmd/holdfast", "-overlay", overlay); err != nil {
-		return
-	}
-	nothing, err := source("empty.go", "package main\n\nfunc main() {}\n")
-	if err != nil {
-		return
-	}
-	if empty, err = build("empty", nothing); err != nil {
-		return
-	}
-	runs, err := source("runner.go", fmt.Sprintf("package main\n\nimport (\n\t\"os\"\n\t\"os/exec\"\n)\n\nfunc main() {\n\tif exec.Command(%q).Run() != nil {\n\t\tos.Exit(1)\n\t}\n}\n", command))
-	if err != nil {
-		return
-	}
-	if runner, err = build("runner", runs); err != nil {
-		return
-	}
-	writes, err := source("writer.go", fmt.Sprintf(durableRunner, command))
-	if err != nil {
-		return
-	}
-	writer, err = build("writer", writes)
-	return
+const module = "../.." // bench runs in its own directory
+
+// builder builds programs in a directory, until an error.
+type builder struct {
+	dir string
+	err error
 }
+
+// build builds a package as a user does, or released as a release does.
+func (b *builder) build(name, pkg string, flags ...string) string {
+	path := filepath.Join(b.dir, name)
+	cmd := exec.Command("go", append(append([]string{"build", "-o", path}, flags...), pkg)...)
+	cmd.Dir, cmd.Stderr = module, os.Stderr
+	cmd.Env = append(os.Environ(), "GOWORK=")
+	if name == "released" {
+		cmd.Env = append(cmd.Env, "CGO_ENABLED=0")
+	}
+	if b.err == nil {
+		b.err = cmd.Run()
+	}
+	return path
+}
+
+// write writes a file and returns its path.
+func (b *builder) write(name, text string) string {
+	path := filepath.Join(b.dir, name)
+	b.err = errors.Join(b.err, os.WriteFile(path, []byte(text), 0o600))
+	return path
+}
+
+// buildText builds a program of the standard library alone.
+func (b *builder) buildText(name, text string) string {
+	return b.build(name, b.write(name+".go", text))
+}
+
+// buildEnded builds holdfast with a main that ends at once, which shows what its packages cost before they do
+// anything.
+func (b *builder) buildEnded() string {
+	replaced, err := filepath.Abs(filepath.Join(module, "cmd", "holdfast", "main.go"))
+	main, errMain := os.ReadFile(replaced)
+	begins := "func main() {\n"
+	ends := b.write("ends.go", strings.Replace(strings.Replace(string(main), begins, begins+"\tif len(os.Args) < 2 {\n\t\treturn\n\t}\n", 1), "import (\n", "import (\n\t\"os\"\n\n", 1))
+	overlay, _ := json.Marshal(map[string]any{"Replace": map[string]string{replaced: ends}})
+	b.err = errors.Join(b.err, err, errMain)
+	return b.build("ended", "./cmd/holdfast", "-overlay", b.write("overlay.json", string(overlay)))
+}
+
+// runner is a program that runs a command.
+const runner = `package main
+
+import (
+	"os"
+	"os/exec"
+)
+
+func main() {
+	if exec.Command(%q).Run() != nil {
+		os.Exit(1)
+	}
+}
+`
 
 // durableRunner is a program that runs a command between two durable appends to a file: no holder of a durable
 // lock can do less.
