@@ -25,59 +25,42 @@ func (e *env) election(c *lease.Client) *lease.Election {
 }
 
 // leads checks who leads.
-func (e *env) leads(value string, token uint64) {
-	l, err := e.client(e.b, nil).Leader(e.ctx, job)
+func (e *env) leads(reader *lease.Client, value string, token uint64) {
+	l, err := reader.Leader(e.ctx, job)
 	if err != nil || string(l.Value) != value || l.Token != token {
 		e.errorf("Leader returned the value %q, the token %d and the error %v; want the value %q and the token %d", l.Value, l.Token, err, value, token)
 	}
 }
 
 func caseElection(e *env) {
-	if _, err := e.client(e.b, nil).Leader(e.ctx, job); !errors.Is(err, lease.ErrNoLeader) {
-		e.errorf("Leader before the first campaign: got the error %v, want ErrNoLeader", err)
-	}
+	e.wantErr("Leader before the first campaign", errOf(e.client(e.b, nil).Leader(e.ctx, job)), lease.ErrNoLeader)
 	var candidates sync.WaitGroup
 	defer candidates.Wait()
 	var mu sync.Mutex
 	var last uint64
 	for i := range e.Contenders {
-		st := e.a
-		if i%2 == 1 {
-			st = e.b
-		}
-		c, reader := e.client(st, nil), e.client(e.b, nil)
+		c, reader := e.client(e.store(i), nil), e.client(e.b, nil)
 		candidate := e.election(c)
 		if i%4 < 2 {
-			session, err := c.OpenSession(e.ctx)
-			e.must("OpenSession", err)
-			candidate, err = session.Election(job, nil)
+			var err error
+			candidate, err = e.session(c).Election(job, nil)
 			e.must("Election", err)
 		}
 		value := fmt.Sprint("candidate ", i)
 		candidates.Go(func() {
 			g, err := candidate.Campaign(e.ctx, []byte(value))
-			if err != nil {
-				e.errorf("Campaign: %v", err)
+			if !e.did("Campaign", err) {
 				return
 			}
 			mu.Lock()
-			if g.Token() <= last {
-				e.errorf("the new grant has token %d, the grant before had token %d; want a higher token", g.Token(), last)
-			}
+			e.higher(g.Token(), last)
 			last = g.Token()
 			mu.Unlock()
 			for _, v := range []string{value, value + " again"} {
-				if err := candidate.Proclaim(e.ctx, []byte(v)); err != nil {
-					e.errorf("Proclaim: %v", err)
-				}
-				l, err := reader.Leader(e.ctx, job)
-				if err != nil || string(l.Value) != v || l.Token != g.Token() {
-					e.errorf("Leader returned the value %q, the token %d and the error %v; want the value %q and the token %d", l.Value, l.Token, err, v, g.Token())
-				}
+				e.did("Proclaim", candidate.Proclaim(e.ctx, []byte(v)))
+				e.leads(reader, v, g.Token())
 			}
-			if err := candidate.Resign(e.ctx); err != nil {
-				e.errorf("Resign: %v", err)
-			}
+			e.did("Resign", candidate.Resign(e.ctx))
 		})
 	}
 }
@@ -137,10 +120,8 @@ func caseLeadAgain(e *env) {
 	terms := 0
 	var last uint64
 	err := c.Lead(e.ctx, job, []byte("leader"), func(ctx context.Context, g *lease.Guard) error {
-		e.leads("leader", g.Token())
-		if g.Token() <= last {
-			e.errorf("the new grant has token %d, the grant before had token %d; want a higher token", g.Token(), last)
-		}
+		e.leads(e.client(e.b, nil), "leader", g.Token())
+		e.higher(g.Token(), last)
 		last = g.Token()
 		if terms++; terms == 3 {
 			return nil
@@ -155,7 +136,5 @@ func caseLeadAgain(e *env) {
 	if err != nil || terms != 3 {
 		e.errorf("Lead returned %v after %d terms; want 3 terms", err, terms)
 	}
-	if _, err := e.client(e.b, nil).Leader(e.ctx, job); !errors.Is(err, lease.ErrNoLeader) {
-		e.errorf("Leader after the last term: got the error %v, want ErrNoLeader", err)
-	}
+	e.wantErr("Leader after the last term", errOf(e.client(e.b, nil).Leader(e.ctx, job)), lease.ErrNoLeader)
 }

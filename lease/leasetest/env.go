@@ -27,6 +27,9 @@ type env struct {
 	clients []*lease.Client
 }
 
+// store returns the handle of the goroutine i.
+func (e *env) store(i int) store.Store { return [...]store.Store{e.a, e.b}[i%2] }
+
 const (
 	job = "job"      // the lock of most cases
 	key = "lock/job" // the key of its record
@@ -43,6 +46,40 @@ func (e *env) fatalf(format string, args ...any) { e.rec.Fatalf(format, args...)
 func (e *env) must(what string, err error) {
 	if err != nil {
 		e.fatalf("%s: %v", what, err)
+	}
+}
+
+// did reports the error of a call on another goroutine than that of the case. It returns whether there was none.
+func (e *env) did(what string, err error) bool {
+	if err != nil {
+		e.errorf("%s: %v", what, err)
+	}
+	return err == nil
+}
+
+// wantErr reports an error that does not match want.
+func (e *env) wantErr(what string, err, want error) {
+	if !errors.Is(err, want) {
+		e.errorf("%s: got the error %v, want %q", what, err, want)
+	}
+}
+
+// errOf returns the error of a call whose other result does not count.
+func errOf[T any](_ T, err error) error { return err }
+
+// higher reports a token that is not higher than the token before.
+func (e *env) higher(token, before uint64) {
+	if token <= before {
+		e.errorf("the new grant has token %d, the grant before had token %d; want a higher token", token, before)
+	}
+}
+
+// await waits for the end of a channel.
+func (e *env) await(end <-chan struct{}, otherwise string) {
+	select {
+	case <-end:
+	case <-e.ctx.Done():
+		e.fatalf("%s", otherwise)
 	}
 }
 

@@ -74,12 +74,8 @@ func expiryCases() []testCase {
 		{"ReleaseAfterTakeover", "After a takeover, the old holder cannot change the grant of the new holder: not by a release, not by a renewal.", func(e *env) {
 			old := e.try(e.client(e.a, e.silent), job)
 			g := e.acquire(e.client(e.b, nil), job)
-			if err := old.Renew(e.ctx); !errors.Is(err, lease.ErrLost) {
-				e.errorf("Renew after the end of the lease: got the error %v, want ErrLost", err)
-			}
-			if err := old.Release(e.ctx); !errors.Is(err, lease.ErrLost) {
-				e.errorf("Release after the end of the lease: got the error %v, want ErrLost", err)
-			}
+			e.wantErr("Renew after the end of the lease", old.Renew(e.ctx), lease.ErrLost)
+			e.wantErr("Release after the end of the lease", old.Release(e.ctx), lease.ErrLost)
 			e.holds(g)
 		}},
 		{"Unreachable", "A holder that cannot reach the store sends EventAtRisk. It stops trusting its lease before another client can get the lock, but not at the first error.", func(e *env) {
@@ -87,11 +83,7 @@ func expiryCases() []testCase {
 			g := e.try(e.client(fs, e.short), job)
 			began := time.Now()
 			fs.Set(every(faultstore.AnyOp, "", faultstore.Drop))
-			select {
-			case <-g.Context().Done():
-			case <-e.ctx.Done():
-				e.fatalf("the holder still trusts its lease without the store")
-			}
+			e.await(g.Context().Done(), "the holder still trusts its lease without the store")
 			e.between("the holder stopped trusting its lease", time.Since(began), 0, e.TTL)
 			e.lost(g, lease.ErrExpired)
 		}},
@@ -145,42 +137,26 @@ func caseRenewal(e *env) {
 func caseBreakNow(e *env) {
 	old := e.try(e.client(e.a, nil), job)
 	c := e.client(e.b, nil)
-	if _, err := c.Break(e.ctx, job, old.Token()-1, &lease.BreakOptions{Immediate: true}); !errors.Is(err, lease.ErrTokenMismatch) {
-		e.errorf("Break with a wrong token: got the error %v, want ErrTokenMismatch", err)
-	}
+	e.wantErr("Break with a wrong token", errOf(c.Break(e.ctx, job, old.Token()-1, &lease.BreakOptions{Immediate: true})), lease.ErrTokenMismatch)
 	e.holds(old)
 	rec, err := c.Break(e.ctx, job, old.Token(), &lease.BreakOptions{Immediate: true})
 	e.must("Break", err)
-	if rec.Token <= old.Token() {
-		e.errorf("the broken record has token %d, the grant had token %d; want a higher token", rec.Token, old.Token())
-	}
+	e.higher(rec.Token, old.Token())
 	g := e.try(c, job)
-	if g.Token() <= rec.Token {
-		e.errorf("the new grant has token %d, the broken record has token %d; want a higher token", g.Token(), rec.Token)
-	}
-	if err := old.Renew(e.ctx); !errors.Is(err, lease.ErrLost) {
-		e.errorf("Renew of a broken grant: got the error %v, want ErrLost", err)
-	}
-	if !errors.Is(old.Err(), lease.ErrLost) {
-		e.errorf("the lease of the old holder ended with %v, want ErrLost", old.Err())
-	}
+	e.higher(g.Token(), rec.Token)
+	e.wantErr("Renew of a broken grant", old.Renew(e.ctx), lease.ErrLost)
+	e.wantErr("the end of the old holder's lease", old.Err(), lease.ErrLost)
 	e.holds(g)
 	e.release(g)
-	if _, err := c.Break(e.ctx, job, g.Token(), &lease.BreakOptions{Immediate: true}); !errors.Is(err, lease.ErrNotHeld) {
-		e.errorf("Break of a free lock: got the error %v, want ErrNotHeld", err)
-	}
-	if _, err := c.Break(e.ctx, "nothing", 1, &lease.BreakOptions{Immediate: true}); !errors.Is(err, store.ErrNotFound) {
-		e.errorf("Break of a lock without a record: got the error %v, want ErrNotFound", err)
-	}
+	e.wantErr("Break of a free lock", errOf(c.Break(e.ctx, job, g.Token(), &lease.BreakOptions{Immediate: true})), lease.ErrNotHeld)
+	e.wantErr("Break of a lock without a record", errOf(c.Break(e.ctx, "nothing", 1, &lease.BreakOptions{Immediate: true})), store.ErrNotFound)
 }
 
 func caseDetach(e *env) {
 	quiet := func(o *lease.Options) { o.NoPresence = true }
 	g := e.try(e.client(e.a, quiet), job)
 	ticket := e.detach(g)
-	if !errors.Is(g.Err(), lease.ErrDetached) {
-		e.errorf("Err of a detached guard returned %v, want ErrDetached", g.Err())
-	}
+	e.wantErr("Err of a detached guard", g.Err(), lease.ErrDetached)
 	b := e.client(e.b, quiet)
 	e.held(b, job)
 	next, err := b.Attach(e.ctx, ticket)
@@ -190,22 +166,13 @@ func caseDetach(e *env) {
 	}
 	e.holds(next)
 	e.release(next)
-	if _, err := b.Attach(e.ctx, ticket); !errors.Is(err, lease.ErrReleased) {
-		e.errorf("Attach after the release: got the error %v, want ErrReleased", err)
-	}
+	e.wantErr("Attach after the release", errOf(b.Attach(e.ctx, ticket)), lease.ErrReleased)
 	e.release(e.try(e.client(e.b, nil), job))
-	if _, err := b.Attach(e.ctx, ticket); !errors.Is(err, lease.ErrLost) {
-		e.errorf("Attach after a grant to another client: got the error %v, want ErrLost", err)
-	}
+	e.wantErr("Attach after a grant to another client", errOf(b.Attach(e.ctx, ticket)), lease.ErrLost)
 
-	short := e.client(e.a, e.silent)
-	g, err = short.Acquire(e.ctx, job, nil)
-	e.must("Acquire", err)
-	ticket = e.detach(g)
+	ticket = e.detach(e.acquire(e.client(e.a, e.silent), job))
 	e.pause(e.TTL)
-	if _, err := e.client(e.b, e.silent).Attach(e.ctx, ticket); !errors.Is(err, lease.ErrExpired) {
-		e.errorf("Attach after the TTL: got the error %v, want ErrExpired", err)
-	}
+	e.wantErr("Attach after the TTL", errOf(e.client(e.b, e.silent).Attach(e.ctx, ticket)), lease.ErrExpired)
 	e.state(job, lease.Free)
 }
 

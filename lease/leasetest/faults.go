@@ -178,13 +178,11 @@ func caseReleaseLost(e *env) {
 	fs := e.faulty()
 	a, b := e.client(fs, nil), e.client(e.b, nil)
 	h := e.handle(a, job)
-	g, err := h.TryAcquire(e.ctx)
-	e.must("TryAcquire", err)
+	g := e.take(h)
 	fs.Set(first(faultstore.WriteOp, faultstore.Lose))
 	e.release(g)
 	e.state(job, lease.Free)
-	next, err := h.TryAcquire(e.ctx)
-	e.must("TryAcquire", err)
+	next := e.take(h)
 	e.release(g)
 	e.holds(next)
 	e.release(next)
@@ -237,9 +235,7 @@ func caseClose(e *env) {
 	if err := c.Close(e.ctx); err == nil {
 		e.errorf("one release failed, but Close returned no error")
 	}
-	if err := <-waited; !errors.Is(err, lease.ErrClosed) {
-		e.errorf("a waiting Acquire ended with %v, want ErrClosed", err)
-	}
+	e.wantErr("a waiting Acquire", <-waited, lease.ErrClosed)
 	for i, g := range guards {
 		if g.Err() == nil {
 			e.errorf("a guard is still valid after the client was closed")
@@ -249,8 +245,6 @@ func caseClose(e *env) {
 		}
 	}
 	e.must("a second Close", c.Close(e.ctx))
-	if _, err := c.TryAcquire(e.ctx, "two", nil); !errors.Is(err, lease.ErrClosed) {
-		e.errorf("TryAcquire of a closed client: got the error %v, want ErrClosed", err)
-	}
+	e.wantErr("TryAcquire of a closed client", errOf(c.TryAcquire(e.ctx, "two", nil)), lease.ErrClosed)
 	e.state("two", lease.Free)
 }

@@ -45,19 +45,12 @@ func grantCases() []testCase {
 			})
 			var wg sync.WaitGroup
 			wg.Go(func() {
-				g, err := c.Acquire(e.ctx, job, nil)
-				if err != nil {
-					e.errorf("Acquire: %v", err)
-				} else if g.Token() <= holder.Token() {
-					e.errorf("the new grant has token %d, the grant before had token %d; want a higher token", g.Token(), holder.Token())
+				if g, err := c.Acquire(e.ctx, job, nil); e.did("Acquire", err) {
+					e.higher(g.Token(), holder.Token())
 				}
 			})
 			defer wg.Wait()
-			select {
-			case <-waiting:
-			case <-e.ctx.Done():
-				e.fatalf("the client sent no EventWaiting")
-			}
+			e.await(waiting, "the client sent no EventWaiting")
 			e.release(holder)
 		}},
 		{"Contexts", "The context of an acquire bounds only the wait. If it is cancelled later, the lease continues, and a release works. If it is cancelled during the wait, the waiter leaves no entry in the queue.", caseContexts},
@@ -156,8 +149,7 @@ func caseTokensRise(e *env) {
 	}
 	h := e.handle(a, job)
 	for range 3 {
-		g, err := h.TryAcquire(e.ctx)
-		e.must("TryAcquire", err)
+		g := e.take(h)
 		above("the same handle", g.Token())
 		e.release(g)
 		g = e.try(b, job)
@@ -177,38 +169,30 @@ func caseTokensRise(e *env) {
 func caseReentrant(e *env) {
 	c := e.client(e.a, nil)
 	h := e.handle(c, job)
-	one, err := h.TryAcquire(e.ctx)
-	e.must("TryAcquire", err)
-	two, err := h.TryAcquire(e.ctx)
-	e.must("TryAcquire of a handle that holds", err)
+	one := e.take(h)
+	two := e.take(h)
 	three, err := h.Acquire(e.ctx)
 	e.must("Acquire of a handle that holds", err)
 	if two.Token() != one.Token() || three.Token() != one.Token() {
 		e.errorf("the guards of one grant have the tokens %d, %d and %d, want the same token", one.Token(), two.Token(), three.Token())
 	}
 	e.release(one)
-	if !errors.Is(one.Err(), lease.ErrReleased) {
-		e.errorf("Err of a released guard returned %v, want ErrReleased", one.Err())
-	}
+	e.wantErr("Err of a released guard", one.Err(), lease.ErrReleased)
 	e.release(three)
 	e.holds(two)
 	e.held(e.client(e.b, nil), job)
 	e.release(two)
 	e.state(job, lease.Free)
-	four, err := h.TryAcquire(e.ctx)
-	e.must("TryAcquire", err)
+	four := e.take(h)
 	e.release(one) // a late release of an old guard touches nothing
-	if four.Token() <= one.Token() {
-		e.errorf("the new grant has token %d, the old grant had token %d; want a higher token", four.Token(), one.Token())
-	}
+	e.higher(four.Token(), one.Token())
 	e.holds(four)
 }
 
 func caseWasLastHolder(e *env) {
 	h := e.handle(e.client(e.a, nil), job)
 	cycle := func(what string, want bool) {
-		g, err := h.TryAcquire(e.ctx)
-		e.must("TryAcquire", err)
+		g := e.take(h)
 		if g.WasLastHolder() != want {
 			e.errorf("%s: WasLastHolder is %v, want %v", what, g.WasLastHolder(), want)
 		}
@@ -236,9 +220,7 @@ func caseData(e *env) {
 	e.must("SetData", g.SetData(e.ctx, []byte("kept")))
 	e.must("Renew", g.Renew(e.ctx))
 	e.release(g)
-	if err := g.SetData(e.ctx, nil); !errors.Is(err, lease.ErrReleased) {
-		e.errorf("SetData of a released guard returned %v, want ErrReleased", err)
-	}
+	e.wantErr("SetData of a released guard", g.SetData(e.ctx, nil), lease.ErrReleased)
 	g = e.try(e.client(e.b, nil), job)
 	if got := string(g.Data()); got != "kept" {
 		e.errorf("the next grant has the data %q, want the data of the grant before", got)
@@ -264,9 +246,7 @@ func caseContexts(e *env) {
 	ctx, cancel = context.WithTimeout(e.ctx, min(e.TTL, e.CaseTimeout)/4)
 	defer cancel()
 	_, err = e.client(e.b, nil).Acquire(ctx, job, nil)
-	if !errors.Is(err, context.DeadlineExceeded) {
-		e.errorf("Acquire whose context ended: got the error %v, want DeadlineExceeded", err)
-	}
+	e.wantErr("Acquire whose context ended", err, context.DeadlineExceeded)
 	e.holds(g)
 
 	ctx, cancel = context.WithCancel(e.ctx)
@@ -275,9 +255,7 @@ func caseContexts(e *env) {
 		e.errorf("Release with a context that has ended: got the error %v, want nil", err)
 	}
 	e.state(job, lease.Free)
-	if _, err := c.TryAcquire(ctx, job, nil); !errors.Is(err, context.Canceled) {
-		e.errorf("TryAcquire with a context that has ended: got the error %v, want Canceled", err)
-	}
+	e.wantErr("TryAcquire with a context that has ended", errOf(c.TryAcquire(ctx, job, nil)), context.Canceled)
 	e.state(job, lease.Free)
 }
 
@@ -291,22 +269,16 @@ func caseContenders(e *env) {
 	const each = 4
 	var wg sync.WaitGroup
 	for i := range e.Contenders {
-		st := e.a
-		if i%2 == 1 {
-			st = e.b
-		}
+		st := e.store(i)
 		c := e.client(st, nil)
 		wg.Go(func() {
 			for range each {
 				g, err := c.Acquire(e.ctx, job, nil)
-				if err != nil {
-					e.errorf("Acquire: %v", err)
+				if !e.did("Acquire", err) {
 					return
 				}
 				e.raise(st, g)
-				if err := g.Release(e.ctx); err != nil {
-					e.errorf("Release: %v", err)
-				}
+				e.did("Release", g.Release(e.ctx))
 			}
 		})
 	}

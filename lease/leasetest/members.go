@@ -70,9 +70,8 @@ func caseReaders(e *env) {
 	h := e.with(b, lease.LockOptions{})
 	waits.Go(func() {
 		var err error
-		if writer, err = h.Acquire(e.ctx); err != nil {
-			e.errorf("Acquire: %v", err)
-		}
+		writer, err = h.Acquire(e.ctx)
+		e.did("Acquire", err)
 	})
 	defer waits.Wait()
 	e.queued(1)
@@ -84,9 +83,7 @@ func caseReaders(e *env) {
 		return
 	}
 	e.holds(writer)
-	if writer.Token() <= one.Token() {
-		e.errorf("the writer has token %d, the reader before it had token %d; want a higher token", writer.Token(), one.Token())
-	}
+	e.higher(writer.Token(), one.Token())
 	e.refused(e.with(a, shared))
 	e.release(writer)
 	e.state(job, lease.Free)
@@ -162,19 +159,13 @@ func caseFair(e *env) {
 		all.Go(func() {
 			g, err := h.Acquire(ctx)
 			if i == 1 {
-				if !errors.Is(err, context.Canceled) {
-					e.errorf("Acquire whose context ended: got the error %v, want Canceled", err)
-				}
+				e.wantErr("Acquire whose context ended", err, context.Canceled)
 				left.Done()
 				return
 			}
-			if err != nil {
-				e.errorf("Acquire: %v", err)
-				return
-			}
-			order <- i
-			if err := g.Release(e.ctx); err != nil {
-				e.errorf("Release: %v", err)
+			if e.did("Acquire", err) {
+				order <- i
+				e.did("Release", g.Release(e.ctx))
 			}
 		})
 		e.queued(i + 1)
@@ -203,13 +194,8 @@ func caseDeadReader(e *env) {
 	h := e.with(e.opened(e.b, nil), lease.LockOptions{})
 	var waits sync.WaitGroup
 	waits.Go(func() {
-		g, err := h.Acquire(e.ctx)
-		if err != nil {
-			e.errorf("Acquire: %v", err)
-			return
-		}
-		if err := g.Release(e.ctx); err != nil {
-			e.errorf("Release: %v", err)
+		if g, err := h.Acquire(e.ctx); e.did("Acquire", err) {
+			e.did("Release", g.Release(e.ctx))
 		}
 	})
 	defer waits.Wait()

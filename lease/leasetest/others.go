@@ -53,9 +53,7 @@ func caseAll(e *env) {
 	}
 	e.must("Release", set.Release(e.ctx))
 	y := e.try(b, "y")
-	if _, err := lease.TryAcquireAll(e.ctx, handles(a, "x", "y", "z")...); !errors.Is(err, lease.ErrHeld) {
-		e.errorf("TryAcquireAll with a held lock: got the error %v", err)
-	}
+	e.wantErr("TryAcquireAll with a held lock", errOf(lease.TryAcquireAll(e.ctx, handles(a, "x", "y", "z")...)), lease.ErrHeld)
 	e.state("x", lease.Free)
 	e.state("z", lease.Free)
 	e.release(y)
@@ -105,9 +103,7 @@ func caseDo(e *env) {
 
 func caseYieldRequest(e *env) {
 	c, asker := e.client(e.a, nil), e.client(e.b, nil)
-	if _, err := asker.RequestYield(e.ctx, job, nil); !errors.Is(err, store.ErrNotFound) {
-		e.errorf("RequestYield of a lock that does not exist: %v, want ErrNotFound", err)
-	}
+	e.wantErr("RequestYield of a lock that does not exist", errOf(asker.RequestYield(e.ctx, job, nil)), store.ErrNotFound)
 	g := e.try(c, job)
 	asked, err := asker.RequestYield(e.ctx, job, &lease.YieldOptions{Reason: "an upgrade"})
 	e.must("RequestYield", err)
@@ -137,9 +133,7 @@ func caseYieldRequest(e *env) {
 	if rec := e.state(job, lease.Free); rec.YieldRequest != nil {
 		e.errorf("the free record still has the request to yield: %+v", rec.YieldRequest)
 	}
-	if _, err := asker.RequestYield(e.ctx, job, nil); !errors.Is(err, lease.ErrNotHeld) {
-		e.errorf("RequestYield of a free lock: %v, want ErrNotHeld", err)
-	}
+	e.wantErr("RequestYield of a free lock", errOf(asker.RequestYield(e.ctx, job, nil)), lease.ErrNotHeld)
 	e.release(e.try(asker, job))
 }
 
@@ -165,9 +159,7 @@ func caseLinger(e *env) {
 	}
 	other := e.client(e.b, nil)
 	g := e.acquire(other, job)
-	if g.Token() <= token {
-		e.errorf("the new grant has token %d, the grant before had token %d; want a higher token", g.Token(), token)
-	}
+	e.higher(g.Token(), token)
 	e.release(g)
 	g, err = h.Acquire(e.ctx)
 	e.must("Acquire", err)
@@ -177,38 +169,22 @@ func caseLinger(e *env) {
 }
 
 func caseYieldRequestUnderASession(e *env) {
-	s, err := e.client(e.a, nil).OpenSession(e.ctx)
-	e.must("OpenSession", err)
-	take := func(name string) *lease.Guard {
-		g, err := s.TryAcquire(e.ctx, name, nil)
-		e.must("TryAcquire under a session", err)
-		return g
-	}
-	g, other := take(job), take(job+"-2")
+	s := e.opened(e.a, nil)
+	g, other := e.tryIn(s, job), e.tryIn(s, job+"-2")
 	c := e.client(e.b, nil)
-	_, err = c.RequestYield(e.ctx, job, &lease.YieldOptions{Reason: "an upgrade"})
+	_, err := c.RequestYield(e.ctx, job, &lease.YieldOptions{Reason: "an upgrade"})
 	e.must("RequestYield", err)
 	e.must("Renew", s.Renew(e.ctx))
-	select {
-	case <-g.YieldRequested():
-	case <-e.ctx.Done():
-		e.fatalf("the holder has not read the request to yield")
-	}
+	e.await(g.YieldRequested(), "the holder has not read the request to yield")
 	if asked, ok := g.YieldRequest(); !ok || asked.Reason != "an upgrade" {
 		e.errorf("YieldRequest returned %+v, %v", asked, ok)
 	}
 	e.must("Refuse", g.RefuseYield(e.ctx, "not now"))
-	if _, err := c.RequestYield(e.ctx, job, nil); !errors.Is(err, lease.ErrYieldRefused) {
-		e.errorf("a refused RequestYield under a session returned %v", err)
-	}
+	e.wantErr("a refused RequestYield under a session", errOf(c.RequestYield(e.ctx, job, nil)), lease.ErrYieldRefused)
 	_, err = c.Break(e.ctx, job, g.Token(), nil)
 	e.must("Break", err)
 	e.must("Renew", s.Renew(e.ctx))
-	select {
-	case <-g.Context().Done():
-	case <-e.ctx.Done():
-		e.fatalf("the holder has not read that its lock was broken")
-	}
+	e.await(g.Context().Done(), "the holder has not read that its lock was broken")
 	e.lost(g, lease.ErrBroken)
 	e.release(e.acquire(c, job)) // freed by the session, whose grace is none
 	if other.Err() != nil || s.Err() != nil {
@@ -328,20 +304,14 @@ func caseRemoved(e *env) {
 	_, v, err := e.a.Get(e.ctx, key)
 	e.must("read the record", err)
 	e.must("remove the record", e.a.Delete(e.ctx, key, v))
-	if err := g.Renew(e.ctx); !errors.Is(err, lease.ErrRemoved) {
-		e.errorf("Renew after the removal of the record: got the error %v, want ErrRemoved", err)
-	}
+	e.wantErr("Renew after the removal of the record", g.Renew(e.ctx), lease.ErrRemoved)
 	e.lost(g, lease.ErrRemoved)
-	if err := g.Release(e.ctx); !errors.Is(err, lease.ErrLost) {
-		e.errorf("Release after the removal of the record: got the error %v, want ErrLost", err)
-	}
+	e.wantErr("Release after the removal of the record", g.Release(e.ctx), lease.ErrLost)
 	if _, _, err := e.b.Get(e.ctx, key); !errors.Is(err, store.ErrNotFound) {
 		e.errorf("after the release, a read of the removed record returned %v, want ErrNotFound", err)
 	}
 	e.pause(2 * time.Millisecond) // tokens start at the time in microseconds
-	if next := e.try(e.client(e.b, nil), job); next.Token() <= g.Token() {
-		e.errorf("the new grant has token %d, the grant before had token %d; want a higher token", next.Token(), g.Token())
-	}
+	e.higher(e.try(e.client(e.b, nil), job).Token(), g.Token())
 }
 
 func caseList(e *env) {
@@ -426,9 +396,7 @@ func caseSweep(e *env) {
 		e.errorf("the token floor is %q (error: %v); want a floor with the token %d", floor, err, token)
 	}
 	g := e.try(e.client(e.b, func(o *lease.Options) { o.CheckTokenFloor = true }), job)
-	if g.Token() <= token {
-		e.errorf("the new grant has token %d, the grant before had token %d; want a higher token", g.Token(), token)
-	}
+	e.higher(g.Token(), token)
 }
 
 // age makes a record look as if it had been written earlier, with the token of a lock

@@ -133,17 +133,11 @@ func caseSession(e *env) {
 	}
 	e.held(c, job)
 	e.held(e.client(e.b, nil), job)
-	if _, err := s.TryAcquire(e.ctx, job, nil); !errors.Is(err, lease.ErrHeld) {
-		e.errorf("TryAcquire of a second handle of the session: got the error %v, want ErrHeld", err)
-	}
+	e.wantErr("TryAcquire of a second handle of the session", errOf(s.TryAcquire(e.ctx, job, nil)), lease.ErrHeld)
 	e.release(g)
 	plain := e.try(e.client(e.b, nil), job)
-	if plain.Token() <= g.Token() {
-		e.errorf("the new grant has token %d, the grant before had token %d; want a higher token", plain.Token(), g.Token())
-	}
-	if _, err := s.TryAcquire(e.ctx, job, nil); !errors.Is(err, lease.ErrHeld) {
-		e.errorf("TryAcquire of a session for a lock held without a session: got the error %v, want ErrHeld", err)
-	}
+	e.higher(plain.Token(), g.Token())
+	e.wantErr("TryAcquire of a session for a lock held without a session", errOf(s.TryAcquire(e.ctx, job, nil)), lease.ErrHeld)
 	e.release(plain)
 	g = e.tryIn(s, job)
 	locks := 20
@@ -154,9 +148,7 @@ func caseSession(e *env) {
 		e.tryIn(s, fmt.Sprint(job, i))
 	}
 	e.must("SetData", g.SetData(e.ctx, []byte("data")))
-	if _, err := g.Detach(e.ctx); !errors.Is(err, store.ErrInvalid) {
-		e.errorf("Detach of a lock under a session: got the error %v, want ErrInvalid", err)
-	}
+	e.wantErr("Detach of a lock under a session", errOf(g.Detach(e.ctx)), store.ErrInvalid)
 	e.must("Close", s.Close(e.ctx))
 	if err := g.Err(); err != lease.ErrClosed {
 		e.errorf("the guard of a closed session: Err returned %v, want ErrClosed", err)
@@ -177,7 +169,5 @@ func caseSession(e *env) {
 	for i := range locks {
 		e.try(other, fmt.Sprint(job, i))
 	}
-	if _, err := s.TryAcquire(e.ctx, job, nil); !errors.Is(err, lease.ErrClosed) {
-		e.errorf("TryAcquire of a closed session: got the error %v, want ErrClosed", err)
-	}
+	e.wantErr("TryAcquire of a closed session", errOf(s.TryAcquire(e.ctx, job, nil)), lease.ErrClosed)
 }
