@@ -249,9 +249,9 @@ func (e *errand) run(in io.Reader, out io.Writer) error {
 	if err := json.NewEncoder(out).Encode(result); err != nil {
 		return err
 	}
-	_, _ = io.Copy(io.Discard, lines)
+	err = untilEnd(lines)
 	runtime.KeepAlive(kept)
-	return nil
+	return err
 }
 
 func (e *errand) hold(ctx context.Context, m member, kept []lock) (*holding, error) {

@@ -169,7 +169,7 @@ type countingDialer struct{ n *counter }
 
 func (d countingDialer) Dial(network, address string) (net.Conn, error) {
 	c, err := net.Dial(network, address)
-	return counted{c, func(messages []byte) { d.n.n.Add(int64(bytes.Count(messages, []byte("PUB ")))) }}, err
+	return &counted{c, func(messages []byte) { d.n.n.Add(int64(bytes.Count(messages, []byte("PUB ")))) }}, err
 }
 
 // quorum compares locks of several kinds on one server.

@@ -26,7 +26,7 @@ func (c *counter) Do(r *http.Request) (*http.Response, error) {
 // dial makes a connection on which each request is one write.
 func (c *counter) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	conn, err := new(net.Dialer).DialContext(ctx, network, address)
-	return counted{conn, func([]byte) { c.n.Add(1) }}, err
+	return &counted{conn, func([]byte) { c.n.Add(1) }}, err
 }
 
 // counted is a connection that counts what its client writes.
@@ -35,7 +35,7 @@ type counted struct {
 	count func(message []byte)
 }
 
-func (c counted) Write(message []byte) (int, error) {
+func (c *counted) Write(message []byte) (int, error) {
 	c.count(message)
 	return c.Conn.Write(message)
 }

@@ -117,7 +117,7 @@ func (t *task) run(in io.Reader, out io.Writer) error {
 			time.Sleep(t.Relay / 2) // let the other one have it
 		}
 	case t.Locks > 0:
-		failed := make(chan error)
+		failed := make(chan error, t.Locks+1)
 		kept := make([]func() error, t.Locks) // so that no connection is closed as garbage
 		for i := range t.Locks {
 			go func() {
@@ -130,6 +130,7 @@ func (t *task) run(in io.Reader, out io.Writer) error {
 			}()
 			time.Sleep(spread)
 		}
+		go func() { failed <- untilEnd(lines) }()
 		err := <-failed
 		runtime.KeepAlive(kept)
 		return err
@@ -138,9 +139,16 @@ func (t *task) run(in io.Reader, out io.Writer) error {
 			return err
 		}
 		say("held", monotonic(), 0)
-		select {}
+		return untilEnd(lines)
 	}
 	return nil
+}
+
+// untilEnd waits until the input ends, as it does when the program that started the worker ends. With no goroutine but
+// those that wait for each other, Go would end the worker, and free its locks.
+func untilEnd(in io.Reader) error {
+	_, err := io.Copy(io.Discard, in)
+	return err
 }
 
 // process is another process of this program: a worker, or a member.

@@ -24,7 +24,7 @@ type zooMember struct {
 func joinZoo(ctx context.Context, address, under string, ttl time.Duration, requests, beats *atomic.Int64) (member, error) {
 	dial := func(network, address string, timeout time.Duration) (net.Conn, error) {
 		c, err := net.DialTimeout(network, address, timeout)
-		return counted{c, func(message []byte) { // each message with one call
+		return &counted{c, func(message []byte) { // each message with one call
 			const ping = 11 // its number among the kinds of requests, which follows length and id
 			requests.Add(1)
 			if len(message) == 12 && binary.BigEndian.Uint32(message[8:]) == ping {
