@@ -8,6 +8,7 @@ package suitetest
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"maps"
 	"runtime"
@@ -16,6 +17,8 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+
+	"github.com/holdfast-go/holdfast/store"
 )
 
 // Case checks one rule in an environment E.
@@ -225,6 +228,30 @@ func (r *Recorder) Errorf(format string, args ...any) {
 func (r *Recorder) Fatalf(format string, args ...any) {
 	r.Errorf(format, args...)
 	runtime.Goexit()
+}
+
+// Must ends the case if a call returned an error.
+func (r *Recorder) Must(what string, err error) {
+	if err != nil {
+		r.Fatalf("%s: %v (%v)", what, err, store.OutcomeOf(err))
+	}
+}
+
+// ErrOf returns the error of a call whose other result does not count.
+func ErrOf[T any](_ T, err error) error { return err }
+
+// WantErr reports an error that does not match the error want.
+func (r *Recorder) WantErr(what string, err, want error) {
+	if !errors.Is(err, want) {
+		r.Errorf("%s: got the error %v, want %q", what, err, want)
+	}
+}
+
+// WantRefused reports an error that does not match the error want, or whose outcome is not NotApplied.
+func (r *Recorder) WantRefused(what string, err, want error) {
+	if !errors.Is(err, want) || store.OutcomeOf(err) != store.NotApplied {
+		r.Errorf("%s: got the error %v (%v), want %q and the outcome NotApplied", what, err, store.OutcomeOf(err), want)
+	}
 }
 
 // Absent ends the case, because it does not apply to this implementation.

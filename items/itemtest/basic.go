@@ -34,12 +34,12 @@ func basicCases() []testCase {
 	return []testCase{
 		{"Schema", "The schema describes the table, and stays the same.", func(e *env) {
 			if err := e.schema.Check(); err != nil || e.schema.Name == "" || e.schema.Table == "" || e.schema.ID == "" {
-				e.errorf("got %+v, %v", e.schema, err)
+				e.Errorf("got %+v, %v", e.schema, err)
 			}
 			again, err := e.other.Schema(e.ctx)
 			again.MaxItem = cmp.Or(again.MaxItem, largeitem.MaxItem)
 			if err != nil || again != e.schema {
-				e.errorf("got %+v, then %+v, %v", e.schema, again, err)
+				e.Errorf("got %+v, then %+v, %v", e.schema, again, err)
 			}
 		}},
 		{"GetAbsent", "Get of what does not exist returns an error that matches ErrNotFound.", func(e *env) {
@@ -57,28 +57,22 @@ func basicCases() []testCase {
 				e.expect(e.key(i), attributes{})
 			}
 			if got := e.scan(nil); len(got) != 2 {
-				e.errorf("the scan shows %d items", len(got))
+				e.Errorf("the scan shows %d items", len(got))
 			}
 			_, err := e.t.Put(e.ctx, e.key(0), attributes{}, &condition{Absent: true})
 			e.refused("put of what is there", err, attributes{})
 		}},
 		{"Replace", "Put replaces the whole item, and returns what it replaced.", func(e *env) {
 			old, err := e.t.Put(e.ctx, e.key(0), attributes{"a": "1", "b": "2"}, nil)
-			if err != nil {
-				e.fatalf("put: %v", err)
-			}
+			e.Must("put", err)
 			e.same("the first put returns", old, nil)
 			old, err = e.t.Put(e.ctx, e.key(0), attributes{"b": "3", "c": "4"}, nil)
-			if err != nil {
-				e.fatalf("put: %v", err)
-			}
+			e.Must("put", err)
 			e.same("the second put returns", old, attributes{"a": "1", "b": "2"})
 			e.expect(e.key(0), attributes{"b": "3", "c": "4"})
 			e.put(e.key(1), attributes{})
 			old, err = e.t.Put(e.ctx, e.key(1), attributes{"a": "x"}, nil)
-			if err != nil {
-				e.fatalf("put: %v", err)
-			}
+			e.Must("put", err)
 			e.same("a put over an empty item returns", old, attributes{})
 		}},
 		{"Select", "Get returns those attributes that it is asked for.", func(e *env) {
@@ -95,12 +89,12 @@ func basicCases() []testCase {
 			} {
 				got, err := e.other.Get(e.ctx, e.key(0), &largeitem.GetOptions{Attributes: c.names})
 				if err != nil {
-					e.fatalf("get %q: %v", c.names, err)
+					e.Fatalf("get %q: %v", c.names, err)
 				}
 				e.same("get", got, c.want)
 			}
 			if got, err := e.other.Get(e.ctx, e.key(1), &largeitem.GetOptions{Attributes: []string{"none"}}); !errors.Is(err, store.ErrNotFound) {
-				e.errorf("of an item that is not there: got %v, %v", got, err)
+				e.Errorf("of an item that is not there: got %v, %v", got, err)
 			}
 		}},
 		{"Update", "Update sets and removes attributes, returns the item, and leaves the others as they are, of every type.", func(e *env) {
@@ -131,12 +125,12 @@ func basicCases() []testCase {
 					e.expectAbsent(e.key(i)) // the table has a bound of its own
 					want = nil
 				} else if err != nil {
-					e.fatalf("put of the item %d: %v", i, err)
+					e.Fatalf("put of the item %d: %v", i, err)
 				} else if e.expect(e.key(i), want); len(e.scan(nil)) != 1 {
-					e.errorf("the scan does not show the item %d", i)
+					e.Errorf("the scan does not show the item %d", i)
 				}
 				if old, err := e.t.Delete(e.ctx, e.key(i), nil); err != nil || !largeitem.Equal(map[string]any(old), map[string]any(want)) {
-					e.errorf("delete of the item %d returns %d bytes, %v", i, old.Size(), err)
+					e.Errorf("delete of the item %d returns %d bytes, %v", i, old.Size(), err)
 				}
 			}
 		}},
@@ -150,13 +144,11 @@ func basicCases() []testCase {
 			e.put(e.key(2), attributes{"a": "x"})
 			for i, want := range []attributes{values(), {}} {
 				old, err := e.t.Delete(e.ctx, e.key(i), nil)
-				if err != nil {
-					e.fatalf("delete: %v", err)
-				}
+				e.Must("delete", err)
 				e.same("delete returns", old, want)
 				e.expectAbsent(e.key(i))
 				if old, err := e.t.Delete(e.ctx, e.key(i), nil); err != nil || old != nil {
-					e.errorf("deleting it again returns %s, %v", show(old), err)
+					e.Errorf("deleting it again returns %s, %v", show(old), err)
 				}
 			}
 			e.expect(e.key(2), attributes{"a": "x"})
@@ -181,9 +173,9 @@ func caseKeys(e *env) {
 			return true
 		}
 		if !strings.Contains(key.Partition.Text+key.Sort.Text, "\x00") {
-			e.errorf("put %.100v: %v", key, err)
+			e.Errorf("put %.100v: %v", key, err)
 		} else {
-			e.invalid("put of a key with a NUL", err, store.ErrKey)
+			e.WantRefused("put of a key with a NUL", err, store.ErrKey)
 		}
 		return false
 	}
@@ -215,13 +207,13 @@ func caseKeys(e *env) {
 		delete(want, key)
 	}
 	for key := range want {
-		e.errorf("the scan does not show %.100v", key)
+		e.Errorf("the scan does not show %.100v", key)
 	}
 }
 
 func caseNumberKeys(e *env) {
 	if !e.schema.Partition.Number && !e.schema.Sort.Number {
-		e.rec.Absent("the key of this table is no number")
+		e.Absent("the key of this table is no number")
 	}
 	numbers := []largeitem.Number{"0", "1", "-1", "10", "0.1", "12345678901234567890123456789012345678", "12345678901234567890123456789012345679", "1E+100", "-1E-100"}
 	key := func(n largeitem.Number) largeitem.Key {
@@ -241,7 +233,7 @@ func caseNumberKeys(e *env) {
 	got := e.scan(nil)
 	for _, n := range numbers {
 		if _, ok := got[key(n)]; !ok || len(got) != len(numbers) {
-			e.errorf("the scan does not show %s, of %d numbers it shows %d", n, len(numbers), len(got))
+			e.Errorf("the scan does not show %s, of %d numbers it shows %d", n, len(numbers), len(got))
 		}
 	}
 }
@@ -258,7 +250,7 @@ func caseGetMany(e *env) {
 	for i, opts := range []*largeitem.GetOptions{nil, {Attributes: []string{"a"}}} {
 		got, err := largeitem.GetMany(e.ctx, e.other, keys, opts)
 		if err != nil || len(got) != len(keys) {
-			e.fatalf("%d items of %d, %v", len(got), len(keys), err)
+			e.Fatalf("%d items of %d, %v", len(got), len(keys), err)
 		}
 		for j := range keys {
 			var want attributes
@@ -272,20 +264,18 @@ func caseGetMany(e *env) {
 		}
 	}
 	if got, err := largeitem.GetMany(e.ctx, e.other, nil, nil); err != nil || len(got) != 0 {
-		e.errorf("of no keys: %v, %v", got, err)
+		e.Errorf("of no keys: %v, %v", got, err)
 	}
 }
 
 func caseExpressions(e *env) {
 	if e.Add == nil || e.Above == nil {
-		e.rec.Absent("this table has no expressions")
+		e.Absent("this table has no expressions")
 	}
 	n := func(n string) attributes { return attributes{"n": largeitem.Number(n), "a": "x"} }
 	e.put(e.key(0), n("1"))
 	got, err := e.t.Update(e.ctx, e.key(0), change{Set: attributes{"a": "y"}, Expr: e.Add("n", 2)}, &condition{Equal: attributes{"a": "x"}, Expr: e.Above("n", 0)})
-	if err != nil {
-		e.fatalf("update: %v", err)
-	}
+	e.Must("update", err)
 	want := attributes{"n": largeitem.Number("3"), "a": "y"}
 	e.same("update", got, want)
 	e.expect(e.key(0), want)
@@ -296,12 +286,12 @@ func caseExpressions(e *env) {
 	}
 	e.expect(e.key(0), want)
 	_, err = e.t.Update(e.ctx, e.key(0), change{Set: attributes{"n": "x"}, Expr: e.Add("n", 2)}, nil)
-	e.invalid("an attribute in the change and in its expression", err, store.ErrInvalid)
+	e.WantRefused("an attribute in the change and in its expression", err, store.ErrInvalid)
 	e.expect(e.key(0), want)
 	for _, w := range e.writes() {
 		e.put(e.key(0), n("5"))
 		if err := w.do(e.t, e.key(0), &condition{Expr: e.Above("n", 4)}); err != nil {
-			e.errorf("%s: %v", w.name, err)
+			e.Errorf("%s: %v", w.name, err)
 		}
 	}
 	e.expectAbsent(e.key(0))

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 
+	"github.com/holdfast-go/holdfast/internal/suitetest"
 	"github.com/holdfast-go/holdfast/items/largeitem"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -28,11 +29,11 @@ func callCases() []testCase {
 			}
 			for _, w := range e.writes() {
 				for _, c := range bad {
-					e.invalid(w.name, w.do(e.t, e.key(0), &c), store.ErrInvalid)
+					e.WantRefused(w.name, w.do(e.t, e.key(0), &c), store.ErrInvalid)
 				}
 			}
 			_, err := e.t.Update(e.ctx, e.key(0), change{Expr: struct{}{}}, nil)
-			e.invalid("a change in another language", err, store.ErrInvalid)
+			e.WantRefused("a change in another language", err, store.ErrInvalid)
 			e.expect(e.key(0), item)
 		}},
 		{"TooLarge", "An item above the bound of the table is refused with ErrTooLarge, and nothing is written; one at the bound is kept.", caseTooLarge},
@@ -44,20 +45,15 @@ func callCases() []testCase {
 			cancel()
 			e.ctx = ended
 			for _, w := range e.writes() {
-				err := w.do(e.t, e.key(0), nil)
-				if !errors.Is(err, context.Canceled) || store.OutcomeOf(err) != store.NotApplied {
-					e.errorf("%s: got %v (%v), want context.Canceled", w.name, err, store.OutcomeOf(err))
-				}
+				e.WantRefused(w.name, w.do(e.t, e.key(0), nil), context.Canceled)
 			}
-			if _, err := e.t.Get(ended, e.key(0), nil); !errors.Is(err, context.Canceled) {
-				e.errorf("get: got %v, want context.Canceled", err)
-			}
+			e.WantErr("get", suitetest.ErrOf(e.t.Get(ended, e.key(0), nil)), context.Canceled)
 			var scanned error
 			for _, err := range e.t.Scan(ended, nil) {
 				scanned = err
 			}
 			if !errors.Is(scanned, context.Canceled) {
-				e.errorf("scan: got %v, want context.Canceled", scanned)
+				e.Errorf("scan: got %v, want context.Canceled", scanned)
 			}
 			e.ctx = ctx
 			e.expect(e.key(0), item)
@@ -88,17 +84,17 @@ func caseBadKeys(e *env) {
 	}
 	for _, key := range bad {
 		for _, w := range e.writes() {
-			e.invalid(w.name, w.do(e.t, key, nil), store.ErrKey)
+			e.WantRefused(w.name, w.do(e.t, key, nil), store.ErrKey)
 		}
 		if _, err := e.t.Get(e.ctx, key, nil); !errors.Is(err, store.ErrKey) {
-			e.errorf("get %.60v: got %v, want ErrKey", key, err)
+			e.Errorf("get %.60v: got %v, want ErrKey", key, err)
 		}
 		if _, err := largeitem.GetMany(e.ctx, e.t, []largeitem.Key{e.key(0), key}, nil); !errors.Is(err, store.ErrKey) {
-			e.errorf("get many with %.60v: got %v, want ErrKey", key, err)
+			e.Errorf("get many with %.60v: got %v, want ErrKey", key, err)
 		}
 	}
 	if got := e.scan(nil); len(got) > 0 {
-		e.errorf("the scan shows %d items", len(got))
+		e.Errorf("the scan shows %d items", len(got))
 	}
 }
 
@@ -111,9 +107,9 @@ func caseBadValues(e *env) {
 	e.put(e.key(0), item)
 	refuse := func(what string, set attributes) {
 		_, err := e.t.Put(e.ctx, e.key(0), set, nil)
-		e.invalid("put of "+what, err, store.ErrInvalid)
+		e.WantRefused("put of "+what, err, store.ErrInvalid)
 		_, err = e.t.Update(e.ctx, e.key(0), change{Set: set}, nil)
-		e.invalid("update to "+what, err, store.ErrInvalid)
+		e.WantRefused("update to "+what, err, store.ErrInvalid)
 	}
 	for what, value := range map[string]any{
 		"an integer": 7, "a float": 1.5, "a slice": []string{"a"}, "a pointer": &item, "attributes in attributes": attributes{}, "no number": largeitem.Number("seven"),
@@ -138,7 +134,7 @@ func caseBadValues(e *env) {
 		{Remove: []string{e.schema.Partition.Name}},
 	} {
 		_, err := e.t.Update(e.ctx, e.key(0), c, nil)
-		e.invalid("a change that names an attribute twice, or one of the key", err, store.ErrInvalid)
+		e.WantRefused("a change that names an attribute twice, or one of the key", err, store.ErrInvalid)
 	}
 	e.expect(e.key(0), item)
 	deep = deep.([]any)[0]
@@ -154,15 +150,15 @@ func caseTooLarge(e *env) {
 	}
 	e.put(e.key(0), attributes{"b": "x"})
 	_, err := e.t.Put(e.ctx, e.key(0), fill(e.schema.MaxItem+1), nil)
-	e.invalid("put", err, store.ErrTooLarge)
+	e.WantRefused("put", err, store.ErrTooLarge)
 	// With the attribute that stays the item is too large.
 	_, err = e.t.Update(e.ctx, e.key(0), change{Set: fill(e.schema.MaxItem)}, nil)
-	e.invalid("update", err, store.ErrTooLarge)
+	e.WantRefused("update", err, store.ErrTooLarge)
 	e.expect(e.key(0), attributes{"b": "x"})
 	e.put(e.key(0), fill(e.Large))
 	e.expect(e.key(0), fill(e.Large))
 	_, err = e.t.Update(e.ctx, e.key(0), change{Set: fill(e.schema.MaxItem + 1)}, nil)
-	e.invalid("update", err, store.ErrTooLarge)
+	e.WantRefused("update", err, store.ErrTooLarge)
 	e.update(e.key(0), change{Set: attributes{"b": "y"}, Remove: []string{"a"}}, attributes{"b": "y"})
 }
 
@@ -172,7 +168,7 @@ func caseOwned(e *env) {
 	}
 	spoil := func(item attributes) {
 		if item == nil {
-			e.fatalf("nothing was returned")
+			e.Fatalf("nothing was returned")
 		}
 		item["bytes"].([]byte)[0] = '!'
 		item["list"].([]any)[0].([]byte)[0] = '!'
@@ -188,16 +184,12 @@ func caseOwned(e *env) {
 	e.expect(e.key(0), fresh())
 	for range 2 {
 		got, err := e.other.Get(e.ctx, e.key(0), nil)
-		if err != nil {
-			e.fatalf("get: %v", err)
-		}
+		e.Must("get", err)
 		e.same("get", got, fresh())
 		spoil(got)
 	}
 	for row, err := range e.other.Scan(e.ctx, nil) {
-		if err != nil {
-			e.fatalf("scan: %v", err)
-		}
+		e.Must("scan", err)
 		spoil(row.Attributes)
 	}
 	_, err := e.t.Put(e.ctx, e.key(0), nil, &condition{Absent: true})
@@ -207,9 +199,7 @@ func caseOwned(e *env) {
 	}
 	passed = fresh()
 	got, err := e.t.Update(e.ctx, e.key(0), change{Set: passed}, nil)
-	if err != nil {
-		e.fatalf("update: %v", err)
-	}
+	e.Must("update", err)
 	spoil(passed)
 	e.same("update", got, fresh())
 	spoil(got)

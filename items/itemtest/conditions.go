@@ -1,6 +1,7 @@
 package itemtest
 
 import (
+	"github.com/holdfast-go/holdfast/internal/suitetest"
 	"github.com/holdfast-go/holdfast/items/largeitem"
 )
 
@@ -9,14 +10,12 @@ func conditionCases() []testCase {
 		{"Absent", "A write on the condition that there is no item is made only then.", func(e *env) {
 			for _, w := range e.writes() {
 				if err := w.do(e.t, e.key(0), &condition{Absent: true}); err != nil {
-					e.errorf("%s: %v", w.name, err)
+					e.Errorf("%s: %v", w.name, err)
 				}
 				e.put(e.key(0), attributes{"a": "x"})
 				e.refused(w.name, w.do(e.t, e.key(0), &condition{Absent: true}), attributes{"a": "x"})
 				e.expect(e.key(0), attributes{"a": "x"})
-				if _, err := e.t.Delete(e.ctx, e.key(0), nil); err != nil {
-					e.fatalf("delete: %v", err)
-				}
+				e.Must("delete", suitetest.ErrOf(e.t.Delete(e.ctx, e.key(0), nil)))
 			}
 		}},
 		{"Exists", "A write on the condition that there is an item is made only then: an update does not bring a deleted item back.", func(e *env) {
@@ -25,10 +24,10 @@ func conditionCases() []testCase {
 				e.expectAbsent(e.key(0))
 				e.put(e.key(0), attributes{})
 				if err := w.do(e.t, e.key(0), &condition{Exists: true}); err != nil {
-					e.errorf("%s: %v", w.name, err)
+					e.Errorf("%s: %v", w.name, err)
 				}
 				if _, err := e.t.Delete(e.ctx, e.key(0), &condition{Exists: w.name != "delete"}); err != nil {
-					e.fatalf("delete after %s: %v", w.name, err)
+					e.Fatalf("delete after %s: %v", w.name, err)
 				}
 				e.refused(w.name, w.do(e.t, e.key(0), &condition{Exists: true}), nil)
 				e.expectAbsent(e.key(0))
@@ -42,12 +41,10 @@ func conditionCases() []testCase {
 				}
 				e.expectAbsent(e.key(0))
 				if err := w.do(e.t, e.key(0), &condition{Missing: []string{"a", "b"}}); err != nil {
-					e.errorf("%s on the condition that attributes are missing: %v", w.name, err)
+					e.Errorf("%s on the condition that attributes are missing: %v", w.name, err)
 				}
 				e.refused(w.name, w.do(e.t, e.key(1), &condition{Missing: []string{"a"}, Exists: true}), nil)
-				if _, err := e.t.Delete(e.ctx, e.key(0), nil); err != nil {
-					e.fatalf("delete: %v", err)
-				}
+				e.Must("delete", suitetest.ErrOf(e.t.Delete(e.ctx, e.key(0), nil)))
 			}
 		}},
 		{"Missing", "A condition that an attribute is missing does not hold for one that is there, null or empty.", func(e *env) {
@@ -58,7 +55,7 @@ func conditionCases() []testCase {
 					e.refused(w.name, w.do(e.t, e.key(0), &condition{Missing: []string{"none", "a"}}), item)
 					e.expect(e.key(0), item)
 					if err := w.do(e.t, e.key(0), &condition{Missing: []string{"none", "A"}}); err != nil {
-						e.errorf("%s: %v", w.name, err)
+						e.Errorf("%s: %v", w.name, err)
 					}
 				}
 			}
@@ -76,19 +73,17 @@ func conditionCases() []testCase {
 					e.refused(w.name, w.do(e.t, e.key(0), &c), item)
 				}
 				if err := w.do(e.t, e.key(0), &condition{Exists: true, Equal: attributes{"a": "x", "b": "y"}, Missing: []string{"c"}}); err != nil {
-					e.errorf("%s: %v", w.name, err)
+					e.Errorf("%s: %v", w.name, err)
 				}
 			}
 		}},
 		{"OwnCondition", "A write may change the attributes that its condition is about.", func(e *env) {
 			e.put(e.key(0), attributes{"a": "x"})
 			got, err := e.t.Update(e.ctx, e.key(0), change{Set: attributes{"a": "y", "b": "z"}}, &condition{Equal: attributes{"a": "x"}, Missing: []string{"b"}})
-			if err != nil {
-				e.fatalf("update: %v", err)
-			}
+			e.Must("update", err)
 			e.same("update", got, attributes{"a": "y", "b": "z"})
 			if _, err := e.t.Update(e.ctx, e.key(0), change{Remove: []string{"a"}}, &condition{Equal: attributes{"a": "y"}}); err != nil {
-				e.errorf("removing the attribute that the condition names: %v", err)
+				e.Errorf("removing the attribute that the condition names: %v", err)
 			}
 			e.expect(e.key(0), attributes{"b": "z"})
 		}},
@@ -110,7 +105,7 @@ func caseEqual(e *env) {
 			cond := &condition{Equal: attributes{"a": other}}
 			_, err := e.t.Update(e.ctx, e.key(0), change{Set: attributes{"b": largeitem.Number("1")}}, cond)
 			if i == j && err != nil {
-				e.errorf("%#v is not equal to itself: %v", value, err)
+				e.Errorf("%#v is not equal to itself: %v", value, err)
 			} else if i != j {
 				e.refused("equality with another value", err, attributes{"a": value})
 			}
@@ -118,7 +113,7 @@ func caseEqual(e *env) {
 				e.put(e.key(0), item)
 			}
 			if i != j && err == nil {
-				e.errorf("%#v is equal to %#v", value, other)
+				e.Errorf("%#v is equal to %#v", value, other)
 			}
 		}
 	}
@@ -133,7 +128,7 @@ func caseEqual(e *env) {
 		for _, w := range e.writes() {
 			e.put(e.key(0), attributes{"a": pair[0]})
 			if err := w.do(e.t, e.key(0), &condition{Equal: attributes{"a": pair[1]}}); err != nil {
-				e.errorf("%s: %#v is not equal to %#v: %v", w.name, pair[0], pair[1], err)
+				e.Errorf("%s: %#v is not equal to %#v: %v", w.name, pair[0], pair[1], err)
 			}
 		}
 	}

@@ -20,12 +20,12 @@ type (
 
 // env is what a case works with: a fresh table, a second handle on it, and verbs that
 // expect success. A verb that fails ends the case; it must therefore be called on the
-// goroutine of the case only. Racers use the tables themselves, and errorf.
+// goroutine of the case only. Racers use the tables themselves, and Errorf.
 type env struct {
+	*suitetest.Recorder
 	Options
 	ctx    context.Context
 	cancel context.CancelFunc
-	rec    *suitetest.Recorder
 	schema largeitem.Schema
 	t      largeitem.Table // what is written through
 	other  largeitem.Table // what is read through: t itself, or another handle
@@ -35,11 +35,6 @@ type env struct {
 func (e *env) handle(i int) largeitem.Table {
 	return [...]largeitem.Table{e.t, e.other}[i%2]
 }
-
-func (e *env) errorf(format string, args ...any) { e.rec.Errorf(format, args...) }
-
-// fatalf reports and ends the case.
-func (e *env) fatalf(format string, args ...any) { e.rec.Fatalf(format, args...) }
 
 // key returns the i-th key of this table, whatever its schema.
 func (e *env) key(i int) largeitem.Key {
@@ -65,15 +60,13 @@ func (e *env) keyOf(partition, sort any) largeitem.Key {
 	} else {
 		key, err = largeitem.NewKey(partition, sort)
 	}
-	if err != nil {
-		e.fatalf("key: %v", err)
-	}
+	e.Must("key", err)
 	return key
 }
 
 func (e *env) put(key largeitem.Key, item attributes) {
 	if _, err := e.t.Put(e.ctx, key, item, nil); err != nil {
-		e.fatalf("put %v: %v (%v)", key, err, store.OutcomeOf(err))
+		e.Fatalf("put %v: %v (%v)", key, err, store.OutcomeOf(err))
 	}
 }
 
@@ -81,7 +74,7 @@ func (e *env) put(key largeitem.Key, item attributes) {
 func (e *env) update(key largeitem.Key, c change, want attributes) {
 	got, err := e.t.Update(e.ctx, key, c, nil)
 	if err != nil {
-		e.fatalf("update %v: %v (%v)", key, err, store.OutcomeOf(err))
+		e.Fatalf("update %v: %v (%v)", key, err, store.OutcomeOf(err))
 	}
 	e.same(fmt.Sprintf("update %v returns", key), got, want)
 	e.expect(key, want)
@@ -91,20 +84,20 @@ func (e *env) update(key largeitem.Key, c change, want attributes) {
 func (e *env) expect(key largeitem.Key, want attributes) {
 	got, err := e.other.Get(e.ctx, key, nil)
 	if err != nil {
-		e.fatalf("get %v: %v", key, err)
+		e.Fatalf("get %v: %v", key, err)
 	}
 	e.same(fmt.Sprintf("get %v", key), got, want)
 }
 
 func (e *env) same(what string, got, want attributes) {
 	if (got == nil) != (want == nil) || !largeitem.Equal(map[string]any(got), map[string]any(want)) {
-		e.errorf("%s: got %s, want %s", what, show(got), show(want))
+		e.Errorf("%s: got %s, want %s", what, show(got), show(want))
 	}
 }
 
 func (e *env) expectAbsent(key largeitem.Key) {
 	if got, err := e.other.Get(e.ctx, key, nil); !errors.Is(err, store.ErrNotFound) || got != nil {
-		e.errorf("get %v: got %s and %v, want ErrNotFound", key, show(got), err)
+		e.Errorf("get %v: got %s and %v, want ErrNotFound", key, show(got), err)
 	}
 }
 
@@ -137,24 +130,15 @@ func (e *env) refused(what string, err error, current attributes) {
 	var refused *largeitem.ConditionFailedError
 	switch {
 	case err == nil:
-		e.errorf("%s succeeded", what)
+		e.Errorf("%s succeeded", what)
 	case !errors.Is(err, store.ErrConflict):
-		e.errorf("%s: the error does not match ErrConflict: %v", what, err)
+		e.Errorf("%s: the error does not match ErrConflict: %v", what, err)
 	case store.OutcomeOf(err) != store.NotApplied:
-		e.errorf("%s: a refused write was not applied, the error says %q: %v", what, store.OutcomeOf(err), err)
+		e.Errorf("%s: a refused write was not applied, the error says %q: %v", what, store.OutcomeOf(err), err)
 	case !errors.As(err, &refused):
-		e.errorf("%s: the error is no ConditionFailedError: %v", what, err)
+		e.Errorf("%s: the error is no ConditionFailedError: %v", what, err)
 	case refused.HasCurrent:
 		e.same(what+": the item that was in the way", refused.Current, current)
-	}
-}
-
-// invalid checks the error of a call that cannot be made.
-func (e *env) invalid(what string, err error, want error) {
-	if !errors.Is(err, want) {
-		e.errorf("%s: got %v, want %v", what, err, want)
-	} else if store.OutcomeOf(err) != store.NotApplied {
-		e.errorf("%s: the outcome is %q: %v", what, store.OutcomeOf(err), err)
 	}
 }
 
@@ -162,11 +146,9 @@ func (e *env) invalid(what string, err error, want error) {
 func (e *env) scan(opts *largeitem.ScanOptions) map[largeitem.Key]attributes {
 	items := make(map[largeitem.Key]attributes)
 	for row, err := range e.other.Scan(e.ctx, opts) {
-		if err != nil {
-			e.fatalf("scan: %v", err)
-		}
+		e.Must("scan", err)
 		if _, twice := items[row.Key]; twice {
-			e.errorf("the scan yields %v twice", row.Key)
+			e.Errorf("the scan yields %v twice", row.Key)
 		}
 		items[row.Key] = row.Attributes
 	}

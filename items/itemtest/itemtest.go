@@ -95,7 +95,7 @@ func Check(t *testing.T, open func(t *testing.T) largeitem.Table, opts *Options,
 // setup opens what a case works with.
 func setup(open func(t *testing.T) largeitem.Table, o Options) suitetest.Setup[*env] {
 	return func(t *testing.T, rec *suitetest.Recorder) (*env, func()) {
-		e := &env{Options: o, rec: rec}
+		e := &env{Options: o, Recorder: rec}
 		e.t, e.other = suitetest.Open(t, open, o.Reopen)
 		e.ctx, e.cancel = context.WithTimeout(t.Context(), time.Minute)
 		var err error

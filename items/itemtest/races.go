@@ -47,22 +47,15 @@ func caseRaceCreate(e *env) {
 				return err
 			})
 			if err != nil {
-				e.refusedRacer("create", err)
+				e.WantRefused("create", err, store.ErrConflict)
 			} else if before := winner.Swap(int64(i)); before >= 0 {
-				e.errorf("%d and %d both created the item", before, i)
+				e.Errorf("%d and %d both created the item", before, i)
 			}
 		})
 		if winner.Load() < 0 {
-			e.fatalf("nothing was created")
+			e.Fatalf("nothing was created")
 		}
 		e.expect(e.key(round), attributes{"winner": largeitem.Number(strconv.FormatInt(winner.Load(), 10))})
-	}
-}
-
-// refusedRacer checks the error of a racer that was not the first.
-func (e *env) refusedRacer(what string, err error) {
-	if !errors.Is(err, store.ErrConflict) || store.OutcomeOf(err) != store.NotApplied {
-		e.errorf("%s: %v (%v)", what, err, store.OutcomeOf(err))
 	}
 }
 
@@ -72,7 +65,7 @@ func caseRaceCount(e *env) {
 		for done := 0; done < e.Rounds && e.ctx.Err() == nil; {
 			item, err := e.handle(i).Get(e.ctx, e.key(0), nil)
 			if err != nil {
-				e.errorf("get: %v", err)
+				e.Errorf("get: %v", err)
 				return
 			}
 			was, _ := item["n"].(largeitem.Number)
@@ -83,7 +76,7 @@ func caseRaceCount(e *env) {
 			})
 			if err == nil {
 				done++
-			} else if e.refusedRacer("update", err); !errors.Is(err, store.ErrConflict) {
+			} else if e.WantRefused("update", err, store.ErrConflict); !errors.Is(err, store.ErrConflict) {
 				return
 			}
 		}
@@ -104,7 +97,7 @@ func caseRaceUpdates(e *env) {
 				return err
 			})
 			if err != nil {
-				e.errorf("update: %v", err)
+				e.Errorf("update: %v", err)
 				return
 			}
 		}
@@ -131,12 +124,12 @@ func caseRaceDelete(e *env) {
 				return err
 			})
 			if err != nil {
-				e.refusedRacer("write", err)
+				e.WantRefused("write", err, store.ErrConflict)
 			}
 		})
 		e.expectAbsent(key)
 		if n := deletes.Load(); n != 1 {
-			e.errorf("%d deletes returned the item", n)
+			e.Errorf("%d deletes returned the item", n)
 		}
 	}
 }
@@ -154,7 +147,7 @@ func caseRaceRead(e *env) {
 			for ctx.Err() == nil {
 				got, err := e.handle(i).Get(e.ctx, key, nil)
 				if err != nil || !largeitem.Equal(got["a"], got["b"]) || len(got) != 2 {
-					e.errorf("got %s, %v", show(got), err)
+					e.Errorf("got %s, %v", show(got), err)
 					return
 				}
 			}
@@ -171,7 +164,7 @@ func caseRaceRead(e *env) {
 				return err
 			})
 			if err != nil {
-				e.errorf("write: %v", err)
+				e.Errorf("write: %v", err)
 				return
 			}
 		}

@@ -3,6 +3,7 @@ package itemtest
 import (
 	"maps"
 
+	"github.com/holdfast-go/holdfast/internal/suitetest"
 	"github.com/holdfast-go/holdfast/items/largeitem"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -11,7 +12,7 @@ func scanCases() []testCase {
 	return []testCase{
 		{"ScanNothing", "The scan of an empty table yields nothing.", func(e *env) {
 			if got := e.scan(nil); len(got) > 0 {
-				e.errorf("got %d items", len(got))
+				e.Errorf("got %d items", len(got))
 			}
 		}},
 		{"Scan", "A scan yields every item once, with all of its attributes.", func(e *env) {
@@ -19,9 +20,7 @@ func scanCases() []testCase {
 			e.put(e.key(1), attributes{})
 			e.put(e.key(2), attributes{"a": "x"})
 			e.put(e.key(3), attributes{"a": "x"})
-			if _, err := e.t.Delete(e.ctx, e.key(3), nil); err != nil {
-				e.fatalf("delete: %v", err)
-			}
+			e.Must("delete", suitetest.ErrOf(e.t.Delete(e.ctx, e.key(3), nil)))
 			e.expectScan(nil, map[largeitem.Key]attributes{e.key(0): values(), e.key(1): {}, e.key(2): {"a": "x"}})
 		}},
 		{"ScanSelect", "A scan yields the attributes that it is asked for, and also the items that have none of them.", func(e *env) {
@@ -38,7 +37,7 @@ func scanCases() []testCase {
 			for _, err := range e.t.Scan(e.ctx, &largeitem.ScanOptions{After: "\x00 no position"}) {
 				last = err
 			}
-			e.invalid("scan", last, store.ErrInvalid)
+			e.WantRefused("scan", last, store.ErrInvalid)
 		}},
 		{"ScanMoving", "A scan yields every item that is there throughout, whatever else is written and deleted meanwhile.", caseScanMoving},
 	}
@@ -48,7 +47,7 @@ func (e *env) expectScan(names []string, want map[largeitem.Key]attributes) {
 	got := e.scan(&largeitem.ScanOptions{Attributes: names})
 	for key := range got {
 		if _, ok := want[key]; !ok {
-			e.errorf("the scan yields %v", key)
+			e.Errorf("the scan yields %v", key)
 		}
 	}
 	for key, item := range want {
@@ -77,17 +76,17 @@ func caseScanContinued(e *env) {
 		page := make(map[largeitem.Key]attributes) // after the last position
 		for row, err := range e.other.Scan(e.ctx, &largeitem.ScanOptions{After: after}) {
 			if err != nil {
-				e.fatalf("scan after %q: %v", after, err)
+				e.Fatalf("scan after %q: %v", after, err)
 			}
 			if rows++; rows > e.Items {
-				e.fatalf("the scan after %q does not end", after)
+				e.Fatalf("the scan after %q does not end", after)
 			}
 			page[row.Key] = row.Attributes
 			if row.Position != "" {
 				last = row.Position
 				for key, item := range page {
 					if _, twice := got[key]; twice {
-						e.errorf("%v is yielded again after %q", key, after)
+						e.Errorf("%v is yielded again after %q", key, after)
 					}
 					got[key] = item
 				}
@@ -104,7 +103,7 @@ func caseScanContinued(e *env) {
 		after, length = last, 2*length
 	}
 	if len(got) != len(want) {
-		e.errorf("%d items of %d", len(got), len(want))
+		e.Errorf("%d items of %d", len(got), len(want))
 	}
 	for key, item := range want {
 		e.same("scan, "+key.String(), got[key], item)
@@ -119,20 +118,16 @@ func caseScanMoving(e *env) {
 	i, rows := 0, 0
 	got := make(map[largeitem.Key]bool)
 	for row, err := range e.other.Scan(e.ctx, nil) {
-		if err != nil {
-			e.fatalf("scan: %v", err)
-		}
+		e.Must("scan", err)
 		if got[row.Key] {
-			e.errorf("%v is yielded twice", row.Key)
+			e.Errorf("%v is yielded twice", row.Key)
 		}
 		got[row.Key] = true
 		if rows++; rows > 3*e.Items {
-			e.fatalf("the scan does not end")
+			e.Fatalf("the scan does not end")
 		}
 		if i < e.Items {
-			if _, err := e.t.Delete(e.ctx, e.key(i), nil); err != nil {
-				e.fatalf("delete: %v", err)
-			}
+			e.Must("delete", suitetest.ErrOf(e.t.Delete(e.ctx, e.key(i), nil)))
 			if i+1 < e.Items {
 				e.put(e.key(i+1), attributes{"n": "changed"})
 			}
@@ -142,7 +137,7 @@ func caseScanMoving(e *env) {
 	}
 	for key := range want {
 		if !got[key] {
-			e.errorf("%v is not yielded", key)
+			e.Errorf("%v is not yielded", key)
 		}
 	}
 }

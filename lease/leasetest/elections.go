@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/holdfast-go/holdfast/internal/suitetest"
 	"github.com/holdfast-go/holdfast/lease"
 )
 
@@ -20,7 +21,7 @@ func electionCases() []testCase {
 
 func (e *env) election(c *lease.Client) *lease.Election {
 	candidate, err := c.Election(job, nil)
-	e.must("Election", err)
+	e.Must("Election", err)
 	return candidate
 }
 
@@ -28,12 +29,12 @@ func (e *env) election(c *lease.Client) *lease.Election {
 func (e *env) leads(reader *lease.Client, value string, token uint64) {
 	l, err := reader.Leader(e.ctx, job)
 	if err != nil || string(l.Value) != value || l.Token != token {
-		e.errorf("Leader returned the value %q, the token %d and the error %v; want the value %q and the token %d", l.Value, l.Token, err, value, token)
+		e.Errorf("Leader returned the value %q, the token %d and the error %v; want the value %q and the token %d", l.Value, l.Token, err, value, token)
 	}
 }
 
 func caseElection(e *env) {
-	e.wantErr("Leader before the first campaign", errOf(e.client(e.b, nil).Leader(e.ctx, job)), lease.ErrNoLeader)
+	e.WantErr("Leader before the first campaign", suitetest.ErrOf(e.client(e.b, nil).Leader(e.ctx, job)), lease.ErrNoLeader)
 	var candidates sync.WaitGroup
 	defer candidates.Wait()
 	var mu sync.Mutex
@@ -44,7 +45,7 @@ func caseElection(e *env) {
 		if i%4 < 2 {
 			var err error
 			candidate, err = e.session(c).Election(job, nil)
-			e.must("Election", err)
+			e.Must("Election", err)
 		}
 		value := fmt.Sprint("candidate ", i)
 		candidates.Go(func() {
@@ -79,7 +80,7 @@ func caseObserve(e *env) {
 	reading.Go(func() {
 		for l, err := range observer.Observe(e.ctx, job) {
 			if err != nil && !errors.Is(err, lease.ErrNoLeader) {
-				e.errorf("Observe: %v", err)
+				e.Errorf("Observe: %v", err)
 				return
 			}
 			select {
@@ -93,23 +94,23 @@ func caseObserve(e *env) {
 		select {
 		case got := <-all:
 			if got != (told{value, token}) {
-				e.fatalf("Observe yielded %+v; want the value %q and the token %d", got, value, token)
+				e.Fatalf("Observe yielded %+v; want the value %q and the token %d", got, value, token)
 			}
 		case <-e.ctx.Done():
-			e.fatalf("Observe did not yield the value %q", value)
+			e.Fatalf("Observe did not yield the value %q", value)
 		}
 	}
 	expect("", 0)
 	candidate := e.election(e.client(e.a, nil))
 	g, err := candidate.Campaign(e.ctx, []byte("first"))
-	e.must("Campaign", err)
+	e.Must("Campaign", err)
 	expect("first", g.Token())
-	e.must("Proclaim", candidate.Proclaim(e.ctx, []byte("second")))
+	e.Must("Proclaim", candidate.Proclaim(e.ctx, []byte("second")))
 	expect("second", g.Token())
-	e.must("Resign", candidate.Resign(e.ctx))
+	e.Must("Resign", candidate.Resign(e.ctx))
 	expect("", 0)
 	next, err := e.election(e.client(e.a, nil)).Campaign(e.ctx, []byte("second"))
-	e.must("Campaign", err)
+	e.Must("Campaign", err)
 	expect("second", next.Token())
 	// The observer waits for a change: this one ends it.
 	e.release(next)
@@ -127,14 +128,14 @@ func caseLeadAgain(e *env) {
 			return nil
 		}
 		if _, err := e.client(e.b, nil).Break(e.ctx, job, g.Token(), nil); err != nil {
-			e.errorf("Break: %v", err)
+			e.Errorf("Break: %v", err)
 			return err
 		}
 		<-ctx.Done()
 		return ctx.Err()
 	}, nil)
 	if err != nil || terms != 3 {
-		e.errorf("Lead returned %v after %d terms; want 3 terms", err, terms)
+		e.Errorf("Lead returned %v after %d terms; want 3 terms", err, terms)
 	}
-	e.wantErr("Leader after the last term", errOf(e.client(e.b, nil).Leader(e.ctx, job)), lease.ErrNoLeader)
+	e.WantErr("Leader after the last term", suitetest.ErrOf(e.client(e.b, nil).Leader(e.ctx, job)), lease.ErrNoLeader)
 }

@@ -17,12 +17,12 @@ import (
 // env is what a case works with: two handles on a fresh key space, and helpers that expect success.
 // A helper that fails ends the case; so call it only on the goroutine of the case.
 type env struct {
+	*suitetest.Recorder
 	Options // TTL is that of leases that are to expire
 
 	long    time.Duration // the TTL of all others, which no slow machine lets expire, and twice what a release may take
 	ctx     context.Context
 	cancel  context.CancelFunc
-	rec     *suitetest.Recorder
 	a, b    store.Store // the same space, through two handles or one
 	clients []*lease.Client
 }
@@ -37,40 +37,18 @@ const (
 	maxClockDrift = lease.DefaultMaxClockDrift
 )
 
-func (e *env) errorf(format string, args ...any) { e.rec.Errorf(format, args...) }
-
-// fatalf reports and ends the case.
-func (e *env) fatalf(format string, args ...any) { e.rec.Fatalf(format, args...) }
-
-// must ends the case on an error.
-func (e *env) must(what string, err error) {
-	if err != nil {
-		e.fatalf("%s: %v", what, err)
-	}
-}
-
 // did reports the error of a call on another goroutine than that of the case. It returns whether there was none.
 func (e *env) did(what string, err error) bool {
 	if err != nil {
-		e.errorf("%s: %v", what, err)
+		e.Errorf("%s: %v", what, err)
 	}
 	return err == nil
 }
 
-// wantErr reports an error that does not match want.
-func (e *env) wantErr(what string, err, want error) {
-	if !errors.Is(err, want) {
-		e.errorf("%s: got the error %v, want %q", what, err, want)
-	}
-}
-
-// errOf returns the error of a call whose other result does not count.
-func errOf[T any](_ T, err error) error { return err }
-
 // higher reports a token that is not higher than the token before.
 func (e *env) higher(token, before uint64) {
 	if token <= before {
-		e.errorf("the new grant has token %d, the grant before had token %d; want a higher token", token, before)
+		e.Errorf("the new grant has token %d, the grant before had token %d; want a higher token", token, before)
 	}
 }
 
@@ -79,12 +57,9 @@ func (e *env) await(end <-chan struct{}, otherwise string) {
 	select {
 	case <-end:
 	case <-e.ctx.Done():
-		e.fatalf("%s", otherwise)
+		e.Fatalf("%s", otherwise)
 	}
 }
-
-// absent ends the case: the store does not have what the case checks.
-func (e *env) absent(why string) { e.rec.Absent(why) }
 
 // end releases what the case took. The errors are those of leases that the case has lost on
 // purpose.
@@ -109,7 +84,7 @@ func (e *env) client(st store.Store, change func(*lease.Options)) *lease.Client 
 	// The default on a store that is reached over a network is too long for short leases.
 	o.Margin = cmp.Or(o.Margin, min(o.TTL/10, time.Second))
 	c, err := lease.New(st, o)
-	e.must("lease.New", err)
+	e.Must("lease.New", err)
 	e.clients = append(e.clients, c)
 	return c
 }
@@ -136,7 +111,7 @@ func every(op store.Kind, key string, action faultstore.Action) faultstore.Sched
 // readBack ends the case on stores whose unknown writes cannot be recognised.
 func (e *env) readBack() {
 	if store.TraitsOf(e.a).Delayed() {
-		e.absent("a read of this store does not show whether a write was applied")
+		e.Absent("a read of this store does not show whether a write was applied")
 	}
 }
 
@@ -149,16 +124,16 @@ func expiry(ttl time.Duration) time.Duration {
 // at most another. A real machine may be slow.
 func (e *env) between(what string, took, least, most time.Duration) {
 	if took < least {
-		e.errorf("%s after %v: too early, want at least %v", what, took, least)
+		e.Errorf("%s after %v: too early, want at least %v", what, took, least)
 	}
 	if e.Bubble && took > most {
-		e.errorf("%s after %v: too late, want at most %v", what, took, most)
+		e.Errorf("%s after %v: too late, want at most %v", what, took, most)
 	}
 }
 
 func (e *env) handle(c *lease.Client, name string) *lease.Handle {
 	h, err := c.Handle(name, nil)
-	e.must("handle", err)
+	e.Must("handle", err)
 	return h
 }
 
@@ -176,7 +151,7 @@ func (e *env) free(what string, take func() (*lease.Guard, error)) *lease.Guard 
 		}
 		late := errors.Is(err, store.ErrUnavailable) || errors.Is(err, context.DeadlineExceeded)
 		if !late || e.ctx.Err() != nil {
-			e.fatalf("%s: %v", what, err)
+			e.Fatalf("%s: %v", what, err)
 		}
 		e.pause(10 * time.Millisecond)
 	}
@@ -184,11 +159,11 @@ func (e *env) free(what string, take func() (*lease.Guard, error)) *lease.Guard 
 
 func (e *env) acquire(c *lease.Client, name string) *lease.Guard {
 	g, err := c.Acquire(e.ctx, name, nil)
-	e.must("Acquire", err)
+	e.Must("Acquire", err)
 	return g
 }
 
-func (e *env) release(g *lease.Guard) { e.must("Release", g.Release(e.ctx)) }
+func (e *env) release(g *lease.Guard) { e.Must("Release", g.Release(e.ctx)) }
 
 // held checks that the lock cannot be taken, and returns what the error says of its holder.
 func (e *env) held(c *lease.Client, name string) *lease.HeldError {
@@ -196,9 +171,9 @@ func (e *env) held(c *lease.Client, name string) *lease.HeldError {
 	var held *lease.HeldError
 	if !errors.As(err, &held) || !errors.Is(err, lease.ErrHeld) {
 		if err == nil {
-			e.fatalf("TryAcquire of a held lock succeeded, with token %d", g.Token())
+			e.Fatalf("TryAcquire of a held lock succeeded, with token %d", g.Token())
 		}
-		e.fatalf("TryAcquire of a held lock: got %v, want a HeldError", err)
+		e.Fatalf("TryAcquire of a held lock: got %v, want a HeldError", err)
 	}
 	return held
 }
@@ -206,22 +181,20 @@ func (e *env) held(c *lease.Client, name string) *lease.HeldError {
 // state checks the state of the lock in the store.
 func (e *env) state(name string, want lease.State) lease.Record {
 	value, _, err := e.b.Get(e.ctx, "lock/"+name)
-	e.must("read the record", err)
+	e.Must("read the record", err)
 	info, err := e.client(e.b, nil).Inspect(e.ctx, name)
-	e.must("Inspect", err)
+	e.Must("Inspect", err)
 	if info.Record.State != want {
-		e.fatalf("the record has the state %q, want %q: %s", info.Record.State, want, value)
+		e.Fatalf("the record has the state %q, want %q: %s", info.Record.State, want, value)
 	}
 	return info.Record
 }
 
 // holds checks that a guard is trusted and its grant is in the store.
 func (e *env) holds(g *lease.Guard) {
-	if err := g.Err(); err != nil {
-		e.fatalf("the lease has ended: %v", err)
-	}
+	e.Must("the lease has ended", g.Err())
 	if rec := e.state(g.Name(), lease.Held); rec.Token != g.Token() {
-		e.fatalf("the guard has token %d, but the record has token %d", g.Token(), rec.Token)
+		e.Fatalf("the guard has token %d, but the record has token %d", g.Token(), rec.Token)
 	}
 }
 
@@ -229,16 +202,14 @@ func (e *env) holds(g *lease.Guard) {
 func (e *env) lost(g *lease.Guard, reason error) {
 	err := g.Err()
 	if !errors.Is(err, lease.ErrLost) || !errors.Is(err, reason) {
-		e.fatalf("the lease ended with %v; want a loss with the reason %v", err, reason)
+		e.Fatalf("the lease ended with %v; want a loss with the reason %v", err, reason)
 	}
 	if ctx := g.Context(); ctx.Err() == nil || context.Cause(ctx) != err {
-		e.fatalf("the context of a lost lease has the cause %v, want %v", context.Cause(ctx), err)
+		e.Fatalf("the context of a lost lease has the cause %v, want %v", context.Cause(ctx), err)
 	}
 }
 
 // pause sleeps, or until the case has no time left.
 func (e *env) pause(d time.Duration) {
-	if err := backoff.Sleep(e.ctx, d); err != nil {
-		e.fatalf("the case has reached its timeout: %v", err)
-	}
+	e.Must("the case has reached its timeout", backoff.Sleep(e.ctx, d))
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/suitetest"
 	"github.com/holdfast-go/holdfast/lease"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/faultstore"
@@ -35,7 +36,7 @@ func expiryCases() []testCase {
 					return
 				}
 				if !errors.Is(err, lease.ErrHeld) {
-					e.fatalf("TryAcquire: %v", err)
+					e.Fatalf("TryAcquire: %v", err)
 				}
 				e.pause(e.TTL / 10)
 			}
@@ -46,7 +47,7 @@ func expiryCases() []testCase {
 			renewed := time.Now()
 			for range 6 {
 				if _, err := h.TryAcquire(e.ctx); !errors.Is(err, lease.ErrHeld) {
-					e.fatalf("TryAcquire: %v", err)
+					e.Fatalf("TryAcquire: %v", err)
 				}
 				e.pause(e.TTL / 3)
 				now := time.Now()
@@ -55,12 +56,12 @@ func expiryCases() []testCase {
 				if (tooShort || errors.Is(err, lease.ErrExpired)) && !e.Bubble {
 					break // the machine was too slow: the lease has expired, or the rest of it is too short for a write
 				} else if err != nil {
-					e.fatalf("Renew: %v", err)
+					e.Fatalf("Renew: %v", err)
 				}
 				renewed = now
 			}
 			next, err := h.Acquire(e.ctx)
-			e.must("Acquire", err)
+			e.Must("Acquire", err)
 			e.between("the lock was taken over", time.Since(renewed), e.TTL, 2*expiry(e.TTL))
 			e.holds(next)
 		}},
@@ -74,8 +75,8 @@ func expiryCases() []testCase {
 		{"ReleaseAfterTakeover", "After a takeover, the old holder cannot change the grant of the new holder: not by a release, not by a renewal.", func(e *env) {
 			old := e.try(e.client(e.a, e.silent), job)
 			g := e.acquire(e.client(e.b, nil), job)
-			e.wantErr("Renew after the end of the lease", old.Renew(e.ctx), lease.ErrLost)
-			e.wantErr("Release after the end of the lease", old.Release(e.ctx), lease.ErrLost)
+			e.WantErr("Renew after the end of the lease", old.Renew(e.ctx), lease.ErrLost)
+			e.WantErr("Release after the end of the lease", old.Release(e.ctx), lease.ErrLost)
 			e.holds(g)
 		}},
 		{"Unreachable", "A holder that cannot reach the store sends EventAtRisk. It stops trusting its lease before another client can get the lock, but not at the first error.", func(e *env) {
@@ -93,14 +94,14 @@ func expiryCases() []testCase {
 			c := e.client(e.b, nil)
 			began := time.Now() // c sees the broken record during Break
 			rec, err := c.Break(e.ctx, job, old.Token(), nil)
-			e.must("Break", err)
+			e.Must("Break", err)
 			if held := e.held(c, job); held.Record.State != lease.Broken {
-				e.errorf("HeldError has a record with the state %q, want broken", held.Record.State)
+				e.Errorf("HeldError has a record with the state %q, want broken", held.Record.State)
 			}
 			g := e.acquire(c, job)
 			e.between("the lock was taken", time.Since(began), expiry(e.TTL), expiry(e.TTL)+e.TTL/2)
 			if g.Token() <= rec.Token || !errors.Is(old.Err(), lease.ErrLost) {
-				e.errorf("the new grant has token %d, the broken record has token %d, and the old lease ended with %v; want a higher token and a lost lease", g.Token(), rec.Token, old.Err())
+				e.Errorf("the new grant has token %d, the broken record has token %d, and the old lease ended with %v; want a higher token and a lost lease", g.Token(), rec.Token, old.Err())
 			}
 		}},
 		{"Detach", "Another process can continue a detached lease once, with the same token and deadline. If the deadline has passed, the lease is lost, and Attach frees the lock.", caseDetach},
@@ -117,7 +118,7 @@ func caseRenewal(e *env) {
 			won, err := h.TryAcquire(e.ctx)
 			if err == nil {
 				if g.Err() == nil {
-					e.fatalf("another client took over a lease that its holder renews")
+					e.Fatalf("another client took over a lease that its holder renews")
 				}
 				e.release(won)
 			}
@@ -128,51 +129,51 @@ func caseRenewal(e *env) {
 			return
 		}
 		if e.Bubble || !errors.Is(g.Err(), lease.ErrExpired) {
-			e.fatalf("the lease was lost: %v", g.Err())
+			e.Fatalf("the lease was lost: %v", g.Err())
 		}
 	}
-	e.fatalf("in every attempt, a lease with a TTL of %v was lost within three TTLs", e.TTL)
+	e.Fatalf("in every attempt, a lease with a TTL of %v was lost within three TTLs", e.TTL)
 }
 
 func caseBreakNow(e *env) {
 	old := e.try(e.client(e.a, nil), job)
 	c := e.client(e.b, nil)
-	e.wantErr("Break with a wrong token", errOf(c.Break(e.ctx, job, old.Token()-1, &lease.BreakOptions{Immediate: true})), lease.ErrTokenMismatch)
+	e.WantErr("Break with a wrong token", suitetest.ErrOf(c.Break(e.ctx, job, old.Token()-1, &lease.BreakOptions{Immediate: true})), lease.ErrTokenMismatch)
 	e.holds(old)
 	rec, err := c.Break(e.ctx, job, old.Token(), &lease.BreakOptions{Immediate: true})
-	e.must("Break", err)
+	e.Must("Break", err)
 	e.higher(rec.Token, old.Token())
 	g := e.try(c, job)
 	e.higher(g.Token(), rec.Token)
-	e.wantErr("Renew of a broken grant", old.Renew(e.ctx), lease.ErrLost)
-	e.wantErr("the end of the old holder's lease", old.Err(), lease.ErrLost)
+	e.WantErr("Renew of a broken grant", old.Renew(e.ctx), lease.ErrLost)
+	e.WantErr("the end of the old holder's lease", old.Err(), lease.ErrLost)
 	e.holds(g)
 	e.release(g)
-	e.wantErr("Break of a free lock", errOf(c.Break(e.ctx, job, g.Token(), &lease.BreakOptions{Immediate: true})), lease.ErrNotHeld)
-	e.wantErr("Break of a lock without a record", errOf(c.Break(e.ctx, "nothing", 1, &lease.BreakOptions{Immediate: true})), store.ErrNotFound)
+	e.WantErr("Break of a free lock", suitetest.ErrOf(c.Break(e.ctx, job, g.Token(), &lease.BreakOptions{Immediate: true})), lease.ErrNotHeld)
+	e.WantErr("Break of a lock without a record", suitetest.ErrOf(c.Break(e.ctx, "nothing", 1, &lease.BreakOptions{Immediate: true})), store.ErrNotFound)
 }
 
 func caseDetach(e *env) {
 	quiet := func(o *lease.Options) { o.NoPresence = true }
 	g := e.try(e.client(e.a, quiet), job)
 	ticket := e.detach(g)
-	e.wantErr("Err of a detached guard", g.Err(), lease.ErrDetached)
+	e.WantErr("Err of a detached guard", g.Err(), lease.ErrDetached)
 	b := e.client(e.b, quiet)
 	e.held(b, job)
 	next, err := b.Attach(e.ctx, ticket)
-	e.must("Attach", err)
+	e.Must("Attach", err)
 	if next.Token() != g.Token() {
-		e.errorf("the guard from Attach has token %d, want %d", next.Token(), g.Token())
+		e.Errorf("the guard from Attach has token %d, want %d", next.Token(), g.Token())
 	}
 	e.holds(next)
 	e.release(next)
-	e.wantErr("Attach after the release", errOf(b.Attach(e.ctx, ticket)), lease.ErrReleased)
+	e.WantErr("Attach after the release", suitetest.ErrOf(b.Attach(e.ctx, ticket)), lease.ErrReleased)
 	e.release(e.try(e.client(e.b, nil), job))
-	e.wantErr("Attach after a grant to another client", errOf(b.Attach(e.ctx, ticket)), lease.ErrLost)
+	e.WantErr("Attach after a grant to another client", suitetest.ErrOf(b.Attach(e.ctx, ticket)), lease.ErrLost)
 
 	ticket = e.detach(e.acquire(e.client(e.a, e.silent), job))
 	e.pause(e.TTL)
-	e.wantErr("Attach after the TTL", errOf(e.client(e.b, e.silent).Attach(e.ctx, ticket)), lease.ErrExpired)
+	e.WantErr("Attach after the TTL", suitetest.ErrOf(e.client(e.b, e.silent).Attach(e.ctx, ticket)), lease.ErrExpired)
 	e.state(job, lease.Free)
 }
 
@@ -180,15 +181,15 @@ func caseDetach(e *env) {
 func (e *env) detach(g *lease.Guard) lease.Ticket {
 	ticket, err := g.Detach(e.ctx)
 	if errors.Is(err, lease.ErrExpired) && !e.Bubble {
-		e.absent("the machine is too slow")
+		e.Absent("the machine is too slow")
 	}
-	e.must("Detach", err)
+	e.Must("Detach", err)
 	text, err := json.Marshal(ticket)
-	e.must("encode the ticket", err)
+	e.Must("encode the ticket", err)
 	var again lease.Ticket
-	e.must("decode the ticket", json.Unmarshal(text, &again))
+	e.Must("decode the ticket", json.Unmarshal(text, &again))
 	if g.Context().Err() == nil || !errors.Is(context.Cause(g.Context()), lease.ErrDetached) {
-		e.errorf("the context of a detached guard has the cause %v, want ErrDetached", context.Cause(g.Context()))
+		e.Errorf("the context of a detached guard has the cause %v, want ErrDetached", context.Cause(g.Context()))
 	}
 	return again
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/suitetest"
 	"github.com/holdfast-go/holdfast/lease"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/faultstore"
@@ -40,10 +41,10 @@ func faultCases() []testCase {
 			g := e.try(e.client(fs, func(o *lease.Options) { e.silent(o); o.ReleaseTimeout = e.TTL / 2 }), job)
 			fs.Set(every(faultstore.WriteOp, "", faultstore.Drop))
 			if err := g.Release(e.ctx); err == nil {
-				e.errorf("Release returned no error, but no request reached the store")
+				e.Errorf("Release returned no error, but no request reached the store")
 			}
 			if g.Err() == nil {
-				e.errorf("the guard is still valid after its release")
+				e.Errorf("the guard is still valid after its release")
 			}
 			began := time.Now()
 			e.acquire(e.client(e.b, nil), job)
@@ -63,12 +64,12 @@ func (e *env) acquireUnder(s faultstore.Schedule) {
 		g := e.try(e.client(fs, nil), job)
 		e.between("the lock was taken", time.Since(began), 0, e.long/2)
 		if trust := g.Remaining(); trust > e.long-time.Since(began)+e.long/100 && e.Bubble {
-			e.errorf("the holder trusts its lease for %v, want at most the time that is left of the TTL", trust)
+			e.Errorf("the holder trusts its lease for %v, want at most the time that is left of the TTL", trust)
 		}
-		e.must("Drain", fs.Drain(e.ctx))
+		e.Must("Drain", fs.Drain(e.ctx))
 		e.holds(g)
 		e.held(e.client(e.b, nil), job)
-		e.must("Renew", g.Renew(e.ctx))
+		e.Must("Renew", g.Renew(e.ctx))
 		e.release(g)
 		e.state(job, lease.Free)
 	}
@@ -93,7 +94,7 @@ func caseGivenUp(e *env) {
 		return
 	}
 	e.state(job, lease.Free)
-	e.must("Drain", fs.Drain(e.ctx))
+	e.Must("Drain", fs.Drain(e.ctx))
 	e.state(job, lease.Free)
 	e.release(e.try(e.client(e.b, nil), job))
 }
@@ -106,13 +107,13 @@ func caseReadFails(e *env) {
 	ctx, cancel := context.WithTimeout(e.ctx, e.TTL/2)
 	defer cancel()
 	if other, err := e.client(fs, nil).TryAcquire(ctx, job, nil); err == nil {
-		e.fatalf("TryAcquire succeeded, with token %d, although every read failed", other.Token())
+		e.Fatalf("TryAcquire succeeded, with token %d, although every read failed", other.Token())
 	}
 	e.holds(g)
 	e.release(g)
 	fs.Set(every(faultstore.WriteOp, "", faultstore.Fail))
 	if _, err := e.client(fs, nil).TryAcquire(e.ctx, job, nil); err == nil || errors.Is(err, lease.ErrHeld) || store.OutcomeOf(err) != store.NotApplied {
-		e.errorf("TryAcquire whose writes fail returned %v, want an error with the outcome NotApplied", err)
+		e.Errorf("TryAcquire whose writes fail returned %v, want an error with the outcome NotApplied", err)
 	}
 	e.state(job, lease.Free)
 }
@@ -134,9 +135,9 @@ func caseNotAdopted(e *env) {
 	})
 	if g, err := e.client(st, nil).TryAcquire(e.ctx, job, nil); !errors.Is(err, lease.ErrHeld) {
 		if err == nil {
-			e.fatalf("two clients hold the lock, with the tokens %d and %d", winner.Token(), g.Token())
+			e.Fatalf("two clients hold the lock, with the tokens %d and %d", winner.Token(), g.Token())
 		}
-		e.fatalf("TryAcquire: %v, want ErrHeld", err)
+		e.Fatalf("TryAcquire: %v, want ErrHeld", err)
 	}
 	e.holds(winner)
 }
@@ -153,18 +154,18 @@ func caseRenewLost(e *env) {
 		return next(ctx, op)
 	})
 	g := e.try(e.client(st, func(o *lease.Options) { o.ManualRenewal = true }), job)
-	renew := func() { e.must("Renew", g.Renew(e.ctx)); e.holds(g) }
+	renew := func() { e.Must("Renew", g.Renew(e.ctx)); e.holds(g) }
 
 	fs.Set(first(faultstore.WriteOp, faultstore.Lose))
 	renew()
 	fs.Set(first(faultstore.WriteOp, faultstore.Drop))
 	if err := g.Renew(e.ctx); errors.Is(err, lease.ErrLost) {
-		e.fatalf("Renew whose request was lost returned %v, but the lease must not be lost", err)
+		e.Fatalf("Renew whose request was lost returned %v, but the lease must not be lost", err)
 	}
 	renew()
 	fs.Set(first(faultstore.WriteOp, faultstore.Fail))
 	if err := g.Renew(e.ctx); err == nil || errors.Is(err, lease.ErrLost) {
-		e.fatalf("Renew whose request failed returned %v, want an error that does not match ErrLost", err)
+		e.Fatalf("Renew whose request failed returned %v, want an error that does not match ErrLost", err)
 	}
 	renew()
 	repeat = true
@@ -210,7 +211,7 @@ func caseReleaseLost(e *env) {
 func (e *env) steal(c *lease.Client) *lease.Guard {
 	g, err := c.TryAcquire(e.ctx, job, nil)
 	if err != nil {
-		e.errorf("TryAcquire during the write of another client: %v", err)
+		e.Errorf("TryAcquire during the write of another client: %v", err)
 	}
 	return g
 }
@@ -233,18 +234,18 @@ func caseClose(e *env) {
 	}()
 	fs.Set(every(faultstore.WriteOp, "lock/one", faultstore.Drop))
 	if err := c.Close(e.ctx); err == nil {
-		e.errorf("one release failed, but Close returned no error")
+		e.Errorf("one release failed, but Close returned no error")
 	}
-	e.wantErr("a waiting Acquire", <-waited, lease.ErrClosed)
+	e.WantErr("a waiting Acquire", <-waited, lease.ErrClosed)
 	for i, g := range guards {
 		if g.Err() == nil {
-			e.errorf("a guard is still valid after the client was closed")
+			e.Errorf("a guard is still valid after the client was closed")
 		}
 		if i > 0 {
 			e.state(names[i], lease.Free)
 		}
 	}
-	e.must("a second Close", c.Close(e.ctx))
-	e.wantErr("TryAcquire of a closed client", errOf(c.TryAcquire(e.ctx, "two", nil)), lease.ErrClosed)
+	e.Must("a second Close", c.Close(e.ctx))
+	e.WantErr("TryAcquire of a closed client", suitetest.ErrOf(c.TryAcquire(e.ctx, "two", nil)), lease.ErrClosed)
 	e.state("two", lease.Free)
 }

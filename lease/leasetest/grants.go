@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/holdfast-go/holdfast/internal/suitetest"
 	"github.com/holdfast-go/holdfast/lease"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -75,27 +76,27 @@ func caseHistory(e *env) {
 		e.release(g)
 		want = append(want, fmt.Sprint("granted ", g.Token(), " leasetest"), fmt.Sprint("released ", g.Token(), " leasetest"))
 	}
-	e.must("Close", a.Close(e.ctx)) // after the moves of entries
+	e.Must("Close", a.Close(e.ctx)) // after the moves of entries
 	all, err := b.History(e.ctx, job)
-	e.must("History", err)
+	e.Must("History", err)
 	if len(all) < 3 {
-		e.fatalf("the history is %+v", all)
+		e.Fatalf("the history is %+v", all)
 	}
 	at := 0
 	for i, entry := range all[1:] {
 		if entry.Seq != all[i].Seq+1+entry.Missing {
-			e.errorf("the history does not count its entries: %+v follows %+v", entry, all[i])
+			e.Errorf("the history does not count its entries: %+v follows %+v", entry, all[i])
 		}
 		// On a slow store, a try that was given up may have made another grant.
 		told := fmt.Sprint(entry.Kind, " ", entry.Token, " ", entry.Holder)
 		if next := slices.Index(want, told); next >= 0 && next < at {
-			e.errorf("the history has %q too late or twice: %+v", told, all)
+			e.Errorf("the history has %q too late or twice: %+v", told, all)
 		} else if next >= 0 {
 			at = next + 1
 		}
 	}
 	if at < len(want) {
-		e.errorf("the history ends with %+v, want %q", all[len(all)-1], want[len(want)-1])
+		e.Errorf("the history ends with %+v, want %q", all[len(all)-1], want[len(want)-1])
 	}
 }
 
@@ -104,18 +105,18 @@ func caseAcquireRelease(e *env) {
 	g := e.try(c, job)
 	e.holds(g)
 	if g.Context().Err() != nil {
-		e.errorf("the context of a new guard has ended: %v", context.Cause(g.Context()))
+		e.Errorf("the context of a new guard has ended: %v", context.Cause(g.Context()))
 	}
 	if rec := e.state(job, lease.Held); rec.Name != job || rec.Holder != "ada@db1" || rec.TTL != e.long || rec.Grant == "" || rec.Nonce == "" {
-		e.errorf("TryAcquire wrote the wrong record %+v", rec)
+		e.Errorf("TryAcquire wrote the wrong record %+v", rec)
 	}
 	e.release(g)
 	rec := e.state(job, lease.Free)
 	if rec.Token != g.Token() {
-		e.errorf("the free record has token %d, want the token of the last grant, %d", rec.Token, g.Token())
+		e.Errorf("the free record has token %d, want the token of the last grant, %d", rec.Token, g.Token())
 	}
 	if !errors.Is(g.Err(), lease.ErrReleased) || errors.Is(g.Err(), lease.ErrLost) || g.Context().Err() == nil {
-		e.errorf("Err of a released guard returned %v, want ErrReleased", g.Err())
+		e.Errorf("Err of a released guard returned %v, want ErrReleased", g.Err())
 	}
 }
 
@@ -125,16 +126,16 @@ func caseHeld(e *env) {
 	held := e.held(e.client(e.b, nil), job)
 	rec := held.Record
 	if held.Name != job || rec.Token != g.Token() || rec.Holder != "the other" || rec.TTL != e.long || rec.State != lease.Held || rec.Granted.IsZero() {
-		e.errorf("TryAcquire of a held lock returned the error %+v", held)
+		e.Errorf("TryAcquire of a held lock returned the error %+v", held)
 	}
 	if held.Store != store.TraitsOf(e.b).Name {
-		e.errorf("the error names the store %q, want %q", held.Store, store.TraitsOf(e.b).Name)
+		e.Errorf("the error names the store %q, want %q", held.Store, store.TraitsOf(e.b).Name)
 	}
 	if held.Wait <= 0 || held.Wait > expiry(e.long) {
-		e.errorf("the error's Wait is %v, want up to %v", held.Wait, expiry(e.long))
+		e.Errorf("the error's Wait is %v, want up to %v", held.Wait, expiry(e.long))
 	}
 	if text := held.Error(); !strings.Contains(text, "the other") || !strings.Contains(text, fmt.Sprint(g.Token())) {
-		e.errorf("the text of the error is %q", text)
+		e.Errorf("the text of the error is %q", text)
 	}
 }
 
@@ -143,7 +144,7 @@ func caseTokensRise(e *env) {
 	var last uint64
 	above := func(what string, token uint64) {
 		if token <= last {
-			e.errorf("%s: the grant has token %d, the grant before had token %d; want a higher token", what, token, last)
+			e.Errorf("%s: the grant has token %d, the grant before had token %d; want a higher token", what, token, last)
 		}
 		last = token
 	}
@@ -155,10 +156,10 @@ func caseTokensRise(e *env) {
 		g = e.try(b, job)
 		above("another client", g.Token())
 		if err := g.Renew(e.ctx); err != nil || g.Token() != last {
-			e.errorf("after a renewal the guard has token %d, before it had %d, and Renew returned %v", g.Token(), last, err)
+			e.Errorf("after a renewal the guard has token %d, before it had %d, and Renew returned %v", g.Token(), last, err)
 		}
 		rec, err := a.Break(e.ctx, job, g.Token(), &lease.BreakOptions{Immediate: true})
-		e.must("Break", err)
+		e.Must("Break", err)
 		above("broken", rec.Token)
 	}
 	g := e.try(e.client(e.a, e.silent), job)
@@ -172,12 +173,12 @@ func caseReentrant(e *env) {
 	one := e.take(h)
 	two := e.take(h)
 	three, err := h.Acquire(e.ctx)
-	e.must("Acquire of a handle that holds", err)
+	e.Must("Acquire of a handle that holds", err)
 	if two.Token() != one.Token() || three.Token() != one.Token() {
-		e.errorf("the guards of one grant have the tokens %d, %d and %d, want the same token", one.Token(), two.Token(), three.Token())
+		e.Errorf("the guards of one grant have the tokens %d, %d and %d, want the same token", one.Token(), two.Token(), three.Token())
 	}
 	e.release(one)
-	e.wantErr("Err of a released guard", one.Err(), lease.ErrReleased)
+	e.WantErr("Err of a released guard", one.Err(), lease.ErrReleased)
 	e.release(three)
 	e.holds(two)
 	e.held(e.client(e.b, nil), job)
@@ -194,7 +195,7 @@ func caseWasLastHolder(e *env) {
 	cycle := func(what string, want bool) {
 		g := e.take(h)
 		if g.WasLastHolder() != want {
-			e.errorf("%s: WasLastHolder is %v, want %v", what, g.WasLastHolder(), want)
+			e.Errorf("%s: WasLastHolder is %v, want %v", what, g.WasLastHolder(), want)
 		}
 		e.release(g)
 	}
@@ -209,28 +210,28 @@ func caseData(e *env) {
 	c := e.client(e.a, nil)
 	g := e.try(c, job)
 	if data := g.Data(); data != nil {
-		e.errorf("a new lock has the data %q, want none", data)
+		e.Errorf("a new lock has the data %q, want none", data)
 	}
 	for _, want := range []string{"text with ü and \n", "\xff\x00binary", ""} {
-		e.must("SetData", g.SetData(e.ctx, []byte(want)))
+		e.Must("SetData", g.SetData(e.ctx, []byte(want)))
 		if got := e.state(job, lease.Held).Data; got == nil || string(got) != want {
-			e.errorf("the record has the data %q, want %q", got, want)
+			e.Errorf("the record has the data %q, want %q", got, want)
 		}
 	}
-	e.must("SetData", g.SetData(e.ctx, []byte("kept")))
-	e.must("Renew", g.Renew(e.ctx))
+	e.Must("SetData", g.SetData(e.ctx, []byte("kept")))
+	e.Must("Renew", g.Renew(e.ctx))
 	e.release(g)
-	e.wantErr("SetData of a released guard", g.SetData(e.ctx, nil), lease.ErrReleased)
+	e.WantErr("SetData of a released guard", g.SetData(e.ctx, nil), lease.ErrReleased)
 	g = e.try(e.client(e.b, nil), job)
 	if got := string(g.Data()); got != "kept" {
-		e.errorf("the next grant has the data %q, want the data of the grant before", got)
+		e.Errorf("the next grant has the data %q, want the data of the grant before", got)
 	}
 	if err := g.SetData(e.ctx, make([]byte, store.MaxValue)); !errors.Is(err, store.ErrTooLarge) || g.Err() != nil {
-		e.errorf("SetData with too much data returned %v, and Guard.Err returned %v; want an error and nil", err, g.Err())
+		e.Errorf("SetData with too much data returned %v, and Guard.Err returned %v; want an error and nil", err, g.Err())
 	}
-	e.must("SetData", g.SetData(e.ctx, nil))
+	e.Must("SetData", g.SetData(e.ctx, nil))
 	if got := e.state(job, lease.Held).Data; got != nil {
-		e.errorf("the record still has the removed data %q", got)
+		e.Errorf("the record still has the removed data %q", got)
 	}
 }
 
@@ -238,7 +239,7 @@ func caseContexts(e *env) {
 	c := e.client(e.a, nil)
 	ctx, cancel := context.WithCancel(e.ctx)
 	g, err := c.Acquire(ctx, job, nil)
-	e.must("Acquire", err)
+	e.Must("Acquire", err)
 	cancel()
 	e.holds(g)
 
@@ -246,16 +247,16 @@ func caseContexts(e *env) {
 	ctx, cancel = context.WithTimeout(e.ctx, min(e.TTL, e.CaseTimeout)/4)
 	defer cancel()
 	_, err = e.client(e.b, nil).Acquire(ctx, job, nil)
-	e.wantErr("Acquire whose context ended", err, context.DeadlineExceeded)
+	e.WantErr("Acquire whose context ended", err, context.DeadlineExceeded)
 	e.holds(g)
 
 	ctx, cancel = context.WithCancel(e.ctx)
 	cancel()
 	if err := g.Release(ctx); err != nil {
-		e.errorf("Release with a context that has ended: got the error %v, want nil", err)
+		e.Errorf("Release with a context that has ended: got the error %v, want nil", err)
 	}
 	e.state(job, lease.Free)
-	e.wantErr("TryAcquire with a context that has ended", errOf(c.TryAcquire(ctx, job, nil)), context.Canceled)
+	e.WantErr("TryAcquire with a context that has ended", suitetest.ErrOf(c.TryAcquire(ctx, job, nil)), context.Canceled)
 	e.state(job, lease.Free)
 }
 
@@ -284,11 +285,11 @@ func caseContenders(e *env) {
 	}
 	wg.Wait()
 	value, _, err := e.b.Get(e.ctx, "counter")
-	e.must("read the counter", err)
+	e.Must("read the counter", err)
 	var t tally
-	e.must("decode the counter", json.Unmarshal(value, &t))
+	e.Must("decode the counter", json.Unmarshal(value, &t))
 	if want := each * e.Contenders; t.N != want {
-		e.errorf("the counter has the value %d after %d increments", t.N, want)
+		e.Errorf("the counter has the value %d after %d increments", t.N, want)
 	}
 }
 
@@ -296,23 +297,23 @@ func caseContenders(e *env) {
 func (e *env) raise(st store.Store, g *lease.Guard) {
 	value, v, err := st.Get(e.ctx, "counter")
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
-		e.errorf("read the counter: %v", err)
+		e.Errorf("read the counter: %v", err)
 		return
 	}
 	var t tally
 	if err == nil {
 		if err := json.Unmarshal(value, &t); err != nil {
-			e.errorf("the counter is %q: %v", value, err)
+			e.Errorf("the counter is %q: %v", value, err)
 		}
 	}
 	if t.Token >= g.Token() {
-		e.errorf("the grant has token %d, but the counter has token %d; want a higher token", g.Token(), t.Token)
+		e.Errorf("the grant has token %d, but the counter has token %d; want a higher token", g.Token(), t.Token)
 	}
 	value, err = json.Marshal(tally{t.N + 1, g.Token()})
 	if err == nil {
 		_, err = st.Put(e.ctx, "counter", v, value)
 	}
 	if err != nil {
-		e.errorf("another client changed the counter at the same time: %v", err)
+		e.Errorf("another client changed the counter at the same time: %v", err)
 	}
 }

@@ -106,7 +106,7 @@ func Check(t *testing.T, open func(t *testing.T) store.Store, opts *Options, nam
 // setup opens a store for one case.
 func setup(open func(t *testing.T) store.Store, o Options) suitetest.Setup[*env] {
 	return func(t *testing.T, rec *suitetest.Recorder) (*env, func()) {
-		e := &env{Options: o, rec: rec}
+		e := &env{Options: o, Recorder: rec}
 		e.a, e.b = suitetest.Open(t, open, o.Second)
 		if e.TTL == 0 {
 			traits := store.TraitsOf(e.a)

@@ -27,20 +27,20 @@ func (e *env) opened(st store.Store, change func(*lease.Options)) *lease.Session
 
 func (e *env) with(s *lease.Session, o lease.LockOptions) *lease.Handle {
 	h, err := s.Handle(job, &o)
-	e.must("Handle", err)
+	e.Must("Handle", err)
 	return h
 }
 
 func (e *env) take(h *lease.Handle) *lease.Guard {
 	g, err := h.TryAcquire(e.ctx)
-	e.must("TryAcquire", err)
+	e.Must("TryAcquire", err)
 	return g
 }
 
 // refused checks that a handle cannot take its lock now.
 func (e *env) refused(h *lease.Handle) {
 	if g, err := h.TryAcquire(e.ctx); !errors.Is(err, lease.ErrHeld) {
-		e.fatalf("TryAcquire of a lock with other holders returned the guard %v and the error %v, want ErrHeld", g, err)
+		e.Fatalf("TryAcquire of a lock with other holders returned the guard %v and the error %v, want ErrHeld", g, err)
 	}
 }
 
@@ -49,7 +49,7 @@ func (e *env) queued(n int) {
 	c := e.client(e.b, nil)
 	for {
 		info, err := c.Inspect(e.ctx, job)
-		e.must("Inspect", err)
+		e.Must("Inspect", err)
 		if len(info.Record.Queue) >= n {
 			return
 		}
@@ -62,7 +62,7 @@ func caseReaders(e *env) {
 	shared := lease.LockOptions{Shared: true}
 	one, two := e.take(e.with(a, shared)), e.take(e.with(b, shared))
 	if one.Token() != two.Token() {
-		e.errorf("two readers have the tokens %d and %d, want the same token", one.Token(), two.Token())
+		e.Errorf("two readers have the tokens %d and %d, want the same token", one.Token(), two.Token())
 	}
 	e.refused(e.with(b, lease.LockOptions{}))
 	var writer *lease.Guard
@@ -105,7 +105,7 @@ func caseSlots(e *env) {
 			err := h.Do(e.ctx, func(_ context.Context, g *lease.Guard) error {
 				mu.Lock()
 				if held[g.Slot()] || g.Slot() < 1 || g.Slot() > slots || had[g.Token()] {
-					e.errorf("a client got slot %d with token %d, while the held slots are %v", g.Slot(), g.Token(), held)
+					e.Errorf("a client got slot %d with token %d, while the held slots are %v", g.Slot(), g.Token(), held)
 				}
 				held[g.Slot()], had[g.Token()] = true, true
 				mu.Unlock()
@@ -118,23 +118,23 @@ func caseSlots(e *env) {
 			// On a store that lets writes wait, a release that conflicts with others' writes may
 			// have no time for another write.
 			if err != nil && !(waits && errors.Is(err, lease.ErrReleaseFailed)) {
-				e.errorf("Do: %v", err)
+				e.Errorf("Do: %v", err)
 			}
 		})
 	}
 	all.Wait()
 	if len(had) != e.Contenders {
-		e.errorf("%d clients got a slot, want %d", len(had), e.Contenders)
+		e.Errorf("%d clients got a slot, want %d", len(had), e.Contenders)
 	}
 	if waits {
 		e.untilFree(job, sessions...) // with a renewal a session frees what its holders could not
 	}
 	if rec := e.state(job, lease.Free); rec.Slots != slots {
-		e.errorf("the record has %d slots, want %d", rec.Slots, slots)
+		e.Errorf("the record has %d slots, want %d", rec.Slots, slots)
 	}
 	var other *lease.SlotCountError
 	if _, err := e.with(sessions[0], lease.LockOptions{Slots: 3}).TryAcquire(e.ctx); !errors.As(err, &other) {
-		e.errorf("TryAcquire with another number of slots: got the error %v, want a SlotCountError", err)
+		e.Errorf("TryAcquire with another number of slots: got the error %v, want a SlotCountError", err)
 	}
 }
 
@@ -159,7 +159,7 @@ func caseFair(e *env) {
 		all.Go(func() {
 			g, err := h.Acquire(ctx)
 			if i == 1 {
-				e.wantErr("Acquire whose context ended", err, context.Canceled)
+				e.WantErr("Acquire whose context ended", err, context.Canceled)
 				left.Done()
 				return
 			}
@@ -178,12 +178,12 @@ func caseFair(e *env) {
 	last := -1
 	for i := range order {
 		if i < last {
-			e.errorf("waiter %d got the lock after waiter %d, want the order of arrival", i, last)
+			e.Errorf("waiter %d got the lock after waiter %d, want the order of arrival", i, last)
 		}
 		last = i
 	}
 	if rec := e.state(job, lease.Free); len(rec.Queue) != 0 {
-		e.errorf("the queue still has %d entries", len(rec.Queue))
+		e.Errorf("the queue still has %d entries", len(rec.Queue))
 	}
 }
 
@@ -201,14 +201,12 @@ func caseDeadReader(e *env) {
 	defer waits.Wait()
 	for c := e.client(e.a, nil); ; {
 		info, err := c.Inspect(e.ctx, job)
-		e.must("Inspect", err)
+		e.Must("Inspect", err)
 		if len(info.Record.Holders) == 1 {
 			break
 		}
 		e.pause(e.TTL / 10)
 	}
-	if err := alive.Err(); err != nil {
-		e.fatalf("the lease of the living reader ended: %v", err)
-	}
+	e.Must("the lease of the living reader ended", alive.Err())
 	e.release(alive)
 }

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/suitetest"
 	"github.com/holdfast-go/holdfast/lease"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/faultstore"
@@ -43,17 +44,17 @@ func caseAll(e *env) {
 		return hs
 	}
 	set, err := lease.TryAcquireAll(e.ctx, handles(a, "z", "x", "y")...)
-	e.must("TryAcquireAll", err)
+	e.Must("TryAcquireAll", err)
 	for _, name := range []string{"x", "y", "z"} {
 		if g := set.Guard(name); g == nil || g.Name() != name {
-			e.fatalf("the set has no guard of %q", name)
+			e.Fatalf("the set has no guard of %q", name)
 		}
 		e.holds(set.Guard(name))
 		e.held(b, name)
 	}
-	e.must("Release", set.Release(e.ctx))
+	e.Must("Release", set.Release(e.ctx))
 	y := e.try(b, "y")
-	e.wantErr("TryAcquireAll with a held lock", errOf(lease.TryAcquireAll(e.ctx, handles(a, "x", "y", "z")...)), lease.ErrHeld)
+	e.WantErr("TryAcquireAll with a held lock", suitetest.ErrOf(lease.TryAcquireAll(e.ctx, handles(a, "x", "y", "z")...)), lease.ErrHeld)
 	e.state("x", lease.Free)
 	e.state("z", lease.Free)
 	e.release(y)
@@ -65,11 +66,11 @@ func caseAll(e *env) {
 			for range 3 {
 				set, err := lease.AcquireAll(e.ctx, hs...)
 				if err != nil {
-					e.errorf("AcquireAll: %v", err)
+					e.Errorf("AcquireAll: %v", err)
 					return
 				}
 				if err := errors.Join(set.Err(), set.Release(e.ctx)); err != nil {
-					e.errorf("the set of guards ended: %v", err)
+					e.Errorf("the set of guards ended: %v", err)
 				}
 			}
 		})
@@ -83,88 +84,88 @@ func caseDo(e *env) {
 	err := a.Do(e.ctx, job, func(ctx context.Context, g *lease.Guard) error {
 		e.holds(g)
 		if err := b.Do(e.ctx, job, func(context.Context, *lease.Guard) error { return failed }, &lease.LockOptions{NoWait: true}); !errors.Is(err, lease.ErrHeld) {
-			e.errorf("Do with NoWait of a held lock: %v, want ErrHeld", err)
+			e.Errorf("Do with NoWait of a held lock: %v, want ErrHeld", err)
 		}
 		return ctx.Err()
 	}, nil)
-	e.must("Do", err)
+	e.Must("Do", err)
 	e.state(job, lease.Free)
 	if err := b.Do(e.ctx, job, func(context.Context, *lease.Guard) error { return failed }, &lease.LockOptions{NoWait: true}); err != failed {
-		e.errorf("Do with NoWait: %v, want the error of the function", err)
+		e.Errorf("Do with NoWait: %v, want the error of the function", err)
 	}
 	err = a.Do(e.ctx, job, func(ctx context.Context, g *lease.Guard) error {
 		_, err := b.Break(e.ctx, job, g.Token(), &lease.BreakOptions{Immediate: true})
 		return errors.Join(err, failed)
 	}, nil)
 	if !errors.Is(err, lease.ErrLost) || !errors.Is(err, failed) {
-		e.errorf("Do whose lease was broken: got the error %v, want ErrLost and the error of the function", err)
+		e.Errorf("Do whose lease was broken: got the error %v, want ErrLost and the error of the function", err)
 	}
 }
 
 func caseYieldRequest(e *env) {
 	c, asker := e.client(e.a, nil), e.client(e.b, nil)
-	e.wantErr("RequestYield of a lock that does not exist", errOf(asker.RequestYield(e.ctx, job, nil)), store.ErrNotFound)
+	e.WantErr("RequestYield of a lock that does not exist", suitetest.ErrOf(asker.RequestYield(e.ctx, job, nil)), store.ErrNotFound)
 	g := e.try(c, job)
 	asked, err := asker.RequestYield(e.ctx, job, &lease.YieldOptions{Reason: "an upgrade"})
-	e.must("RequestYield", err)
+	e.Must("RequestYield", err)
 	if asked.Token != g.Token() || asked.Reason != "an upgrade" || asked.Acknowledged {
-		e.errorf("RequestYield returned %+v", asked)
+		e.Errorf("RequestYield returned %+v", asked)
 	}
 	e.holds(g)
-	e.must("Renew", g.Renew(e.ctx))
+	e.Must("Renew", g.Renew(e.ctx))
 	heard, ok := g.YieldRequest()
 	if !ok || heard.Reason != "an upgrade" {
-		e.errorf("after a renewal, YieldRequest returned %+v, %v", heard, ok)
+		e.Errorf("after a renewal, YieldRequest returned %+v, %v", heard, ok)
 	}
 	select {
 	case <-g.YieldRequested():
 	default:
-		e.errorf("the channel of YieldRequested is not closed after the request to yield")
+		e.Errorf("the channel of YieldRequested is not closed after the request to yield")
 	}
 	e.holds(g)
 	if again, err := asker.RequestYield(e.ctx, job, &lease.YieldOptions{Reason: "another"}); err != nil || again.Reason != "an upgrade" || !again.Acknowledged {
-		e.errorf("a second RequestYield returned %+v, %v; want the first request", again, err)
+		e.Errorf("a second RequestYield returned %+v, %v; want the first request", again, err)
 	}
-	e.must("Refuse", g.RefuseYield(e.ctx, "not now"))
+	e.Must("Refuse", g.RefuseYield(e.ctx, "not now"))
 	if again, err := asker.RequestYield(e.ctx, job, &lease.YieldOptions{Wait: true}); !errors.Is(err, lease.ErrYieldRefused) || again.RefusalReason != "not now" {
-		e.errorf("a refused RequestYield returned %+v, %v; want ErrYieldRefused", again, err)
+		e.Errorf("a refused RequestYield returned %+v, %v; want ErrYieldRefused", again, err)
 	}
 	e.release(g)
 	if rec := e.state(job, lease.Free); rec.YieldRequest != nil {
-		e.errorf("the free record still has the request to yield: %+v", rec.YieldRequest)
+		e.Errorf("the free record still has the request to yield: %+v", rec.YieldRequest)
 	}
-	e.wantErr("RequestYield of a free lock", errOf(asker.RequestYield(e.ctx, job, nil)), lease.ErrNotHeld)
+	e.WantErr("RequestYield of a free lock", suitetest.ErrOf(asker.RequestYield(e.ctx, job, nil)), lease.ErrNotHeld)
 	e.release(e.try(asker, job))
 }
 
 func caseLinger(e *env) {
 	c := e.client(e.a, func(o *lease.Options) { o.RenewInterval = max(e.long/20, lease.MinRenewInterval) })
 	h, err := c.Handle(job, &lease.LockOptions{Linger: time.Hour})
-	e.must("Handle", err)
+	e.Must("Handle", err)
 	var token uint64
 	var version store.Version
 	for i := range 3 {
 		g, err := h.Acquire(e.ctx)
-		e.must("Acquire", err)
+		e.Must("Acquire", err)
 		_, v, err := e.a.Get(e.ctx, key)
-		e.must("read the record", err)
+		e.Must("read the record", err)
 		if i > 0 && (g.Token() != token || !g.WasLastHolder()) {
-			e.errorf("during Linger the handle got token %d after token %d, and WasLastHolder is %v; want the same token and true", g.Token(), token, g.WasLastHolder())
+			e.Errorf("during Linger the handle got token %d after token %d, and WasLastHolder is %v; want the same token and true", g.Token(), token, g.WasLastHolder())
 		}
 		token, version = g.Token(), v
 		e.release(g)
 	}
 	if version == "" || e.state(job, lease.Held).Linger != time.Hour {
-		e.errorf("the record does not have the Linger of the handle")
+		e.Errorf("the record does not have the Linger of the handle")
 	}
 	other := e.client(e.b, nil)
 	g := e.acquire(other, job)
 	e.higher(g.Token(), token)
 	e.release(g)
 	g, err = h.Acquire(e.ctx)
-	e.must("Acquire", err)
+	e.Must("Acquire", err)
 	e.release(g)
-	e.must("Close", c.Close(e.ctx))
+	e.Must("Close", c.Close(e.ctx))
 	e.release(e.try(other, job))
 }
 
@@ -173,24 +174,24 @@ func caseYieldRequestUnderASession(e *env) {
 	g, other := e.tryIn(s, job), e.tryIn(s, job+"-2")
 	c := e.client(e.b, nil)
 	_, err := c.RequestYield(e.ctx, job, &lease.YieldOptions{Reason: "an upgrade"})
-	e.must("RequestYield", err)
-	e.must("Renew", s.Renew(e.ctx))
+	e.Must("RequestYield", err)
+	e.Must("Renew", s.Renew(e.ctx))
 	e.await(g.YieldRequested(), "the holder has not read the request to yield")
 	if asked, ok := g.YieldRequest(); !ok || asked.Reason != "an upgrade" {
-		e.errorf("YieldRequest returned %+v, %v", asked, ok)
+		e.Errorf("YieldRequest returned %+v, %v", asked, ok)
 	}
-	e.must("Refuse", g.RefuseYield(e.ctx, "not now"))
-	e.wantErr("a refused RequestYield under a session", errOf(c.RequestYield(e.ctx, job, nil)), lease.ErrYieldRefused)
+	e.Must("Refuse", g.RefuseYield(e.ctx, "not now"))
+	e.WantErr("a refused RequestYield under a session", suitetest.ErrOf(c.RequestYield(e.ctx, job, nil)), lease.ErrYieldRefused)
 	_, err = c.Break(e.ctx, job, g.Token(), nil)
-	e.must("Break", err)
-	e.must("Renew", s.Renew(e.ctx))
+	e.Must("Break", err)
+	e.Must("Renew", s.Renew(e.ctx))
 	e.await(g.Context().Done(), "the holder has not read that its lock was broken")
 	e.lost(g, lease.ErrBroken)
 	e.release(e.acquire(c, job)) // freed by the session, whose grace is none
 	if other.Err() != nil || s.Err() != nil {
-		e.errorf("the break of one lock has ended its session (%v) or another lock (%v)", s.Err(), other.Err())
+		e.Errorf("the break of one lock has ended its session (%v) or another lock (%v)", s.Err(), other.Err())
 	}
-	e.must("Close", s.Close(e.ctx))
+	e.Must("Close", s.Close(e.ctx))
 	e.release(e.try(c, job+"-2"))
 }
 
@@ -198,14 +199,14 @@ func caseYieldRequestDead(e *env) {
 	e.try(e.client(e.a, e.silent), job)
 	h := e.handle(e.client(e.b, e.short), job)
 	if _, err := h.TryAcquire(e.ctx); !errors.Is(err, lease.ErrHeld) {
-		e.fatalf("TryAcquire: %v", err)
+		e.Fatalf("TryAcquire: %v", err)
 	}
 	began := time.Now()
 	e.pause(e.TTL / 2)
 	_, err := e.client(e.b, e.short).RequestYield(e.ctx, job, nil)
-	e.must("RequestYield", err)
+	e.Must("RequestYield", err)
 	g, err := h.Acquire(e.ctx)
-	e.must("Acquire", err)
+	e.Must("Acquire", err)
 	e.between("the takeover from a dead holder with a request to yield came", time.Since(began), e.TTL, expiry(e.TTL)+e.TTL/3)
 	e.release(g)
 }
@@ -219,7 +220,7 @@ func caseYieldRequestReplyLost(e *env) {
 		if op.Kind.Write() && asking {
 			asking = false
 			if _, askErr := asker.RequestYield(ctx, job, nil); askErr != nil {
-				e.errorf("RequestYield: %v", askErr)
+				e.Errorf("RequestYield: %v", askErr)
 			}
 		}
 		return err
@@ -227,9 +228,9 @@ func caseYieldRequestReplyLost(e *env) {
 	g := e.try(e.client(st, func(o *lease.Options) { o.ManualRenewal = true }), job)
 	fs.Set(first(faultstore.WriteOp, faultstore.Lose))
 	asking = true
-	e.must("Renew", g.Renew(e.ctx))
+	e.Must("Renew", g.Renew(e.ctx))
 	if _, ok := g.YieldRequest(); !ok {
-		e.errorf("the holder has not read the request to yield")
+		e.Errorf("the holder has not read the request to yield")
 	}
 	e.holds(g)
 	e.release(g)
@@ -243,38 +244,38 @@ func caseOnce(e *env) {
 		if ran && result != nil && err == result {
 			err = nil
 		}
-		e.must("Once", err)
+		e.Must("Once", err)
 		if r.Ran != ran || r.Last.Outcome != want || r.Last.Attempts != tries {
-			e.errorf("Once: Ran is %v, the outcome is %s, the number of attempts is %d; want %v, %s, %d", r.Ran, r.Last.Outcome, r.Last.Attempts, ran, want, tries)
+			e.Errorf("Once: Ran is %v, the outcome is %s, the number of attempts is %d; want %v, %s, %d", r.Ran, r.Last.Outcome, r.Last.Attempts, ran, want, tries)
 		}
 	}
 	a, b := e.client(e.a, nil), e.client(e.b, nil)
 	once(a, errors.New("the first try"), true, lease.RunFailed, 1)
 
 	h, err := e.client(e.a, func(o *lease.Options) { o.TTL, o.ManualRenewal, o.NoPresence = e.TTL, true, true }).Handle(job, &lease.LockOptions{Period: period, Retries: retry.Retries})
-	e.must("Handle", err)
+	e.Must("Handle", err)
 	g, err := h.TryAcquire(e.ctx)
-	e.must("TryAcquire for the second attempt, which then dies", err)
+	e.Must("TryAcquire for the second attempt, which then dies", err)
 	if _, err := b.Once(e.ctx, job, period, func(context.Context, *lease.Guard) error { return nil }, &lease.LockOptions{NoWait: true, Retries: 2}); !errors.Is(err, lease.ErrHeld) {
-		e.errorf("Once with NoWait while the job runs: got the error %v, want ErrHeld", err)
+		e.Errorf("Once with NoWait while the job runs: got the error %v, want ErrHeld", err)
 	}
 	once(b, nil, true, lease.RunDone, 3) // waits for the lease to expire
 	if g.Err() == nil {
-		e.errorf("the next run began before the end of the lease of the dead run")
+		e.Errorf("the next run began before the end of the lease of the dead run")
 	}
 	once(a, nil, false, lease.RunDone, 3)
 	once(b, nil, false, lease.RunDone, 3)
 	info, err := b.Inspect(e.ctx, job)
-	e.must("Inspect", err)
+	e.Must("Inspect", err)
 	if run := info.Record.Run; run == nil || run.Outcome != lease.RunDone || run.Began.IsZero() || run.Ended.Before(run.Began) {
-		e.errorf("the record has the run %+v", run)
+		e.Errorf("the record has the run %+v", run)
 	}
 }
 
 func caseUnreadable(e *env) {
 	g := e.try(e.client(e.a, nil), job)
 	value, _, err := e.a.Get(e.ctx, key)
-	e.must("read the record", err)
+	e.Must("read the record", err)
 	e.release(g)
 	for i, bad := range []string{
 		"", "{}", "null", "held", `{"holdfast":1}`, `{"holdfast":2,"kind":"lease"}`, `{"holdfast":3,"kind":"lease"}`, `{"holdfast":1,"kind":"floor","token":7}`,
@@ -283,18 +284,18 @@ func caseUnreadable(e *env) {
 	} {
 		name := "bad-" + string(rune('a'+i))
 		v, err := e.a.Put(e.ctx, "lock/"+name, "", []byte(bad))
-		e.must("write what is no record", err)
+		e.Must("write what is no record", err)
 		c := e.client(e.b, nil)
 		_, tryErr := c.TryAcquire(e.ctx, name, nil)
 		_, waitErr := c.Acquire(e.ctx, name, nil)
 		_, seeErr := c.Inspect(e.ctx, name)
 		for what, err := range map[string]error{"TryAcquire": tryErr, "Acquire": waitErr, "Inspect": seeErr} {
 			if !errors.Is(err, store.ErrCorrupt) {
-				e.errorf("%s of %q: %v, want ErrCorrupt", what, bad, err)
+				e.Errorf("%s of %q: %v, want ErrCorrupt", what, bad, err)
 			}
 		}
 		if value, now, err := e.a.Get(e.ctx, "lock/"+name); err != nil || now != v || string(value) != bad {
-			e.errorf("the unreadable value %q was changed to %q (error: %v)", bad, value, err)
+			e.Errorf("the unreadable value %q was changed to %q (error: %v)", bad, value, err)
 		}
 	}
 }
@@ -302,21 +303,20 @@ func caseUnreadable(e *env) {
 func caseRemoved(e *env) {
 	g := e.try(e.client(e.a, nil), job)
 	_, v, err := e.a.Get(e.ctx, key)
-	e.must("read the record", err)
-	e.must("remove the record", e.a.Delete(e.ctx, key, v))
-	e.wantErr("Renew after the removal of the record", g.Renew(e.ctx), lease.ErrRemoved)
+	e.Must("read the record", err)
+	e.Must("remove the record", e.a.Delete(e.ctx, key, v))
+	e.WantErr("Renew after the removal of the record", g.Renew(e.ctx), lease.ErrRemoved)
 	e.lost(g, lease.ErrRemoved)
-	e.wantErr("Release after the removal of the record", g.Release(e.ctx), lease.ErrLost)
-	if _, _, err := e.b.Get(e.ctx, key); !errors.Is(err, store.ErrNotFound) {
-		e.errorf("after the release, a read of the removed record returned %v, want ErrNotFound", err)
-	}
+	e.WantErr("Release after the removal of the record", g.Release(e.ctx), lease.ErrLost)
+	_, _, err = e.b.Get(e.ctx, key)
+	e.WantErr("after the release, a read of the removed record", err, store.ErrNotFound)
 	e.pause(2 * time.Millisecond) // tokens start at the time in microseconds
 	e.higher(e.try(e.client(e.b, nil), job).Token(), g.Token())
 }
 
 func caseList(e *env) {
 	if _, ok := store.As[store.Lister](e.a); !ok {
-		e.absent("this store cannot list its keys")
+		e.Absent("this store cannot list its keys")
 	}
 	want := []string{"a", "a/b", "ab", "c/d ü"}
 	c := e.client(e.a, nil)
@@ -324,16 +324,16 @@ func caseList(e *env) {
 		e.try(c, name)
 	}
 	_, err := e.a.Put(e.ctx, "checkpoint/x", "", []byte("no lock"))
-	e.must("Put", err)
+	e.Must("Put", err)
 	for prefix, want := range map[string][]string{"": want, "a": {"a/b"}} {
 		var got []string
 		for name, err := range e.client(e.b, nil).List(e.ctx, prefix) {
-			e.must("List", err)
+			e.Must("List", err)
 			got = append(got, name)
 		}
 		slices.Sort(got)
 		if !slices.Equal(got, want) {
-			e.errorf("the names below %q are %q, want %q", prefix, got, want)
+			e.Errorf("the names below %q are %q, want %q", prefix, got, want)
 		}
 	}
 }
@@ -343,7 +343,7 @@ func caseWatch(e *env) {
 	var g *lease.Guard
 	step := 0
 	for info, err := range e.client(e.b, nil).Watch(e.ctx, job) {
-		e.must("Watch", err)
+		e.Must("Watch", err)
 		switch {
 		case step == 0 && info.Version == "":
 			g = e.try(c, job)
@@ -352,7 +352,7 @@ func caseWatch(e *env) {
 		case step == 2 && info.Record.State == lease.Free:
 			return
 		default:
-			e.fatalf("Watch yielded %+v at step %d", info, step)
+			e.Fatalf("Watch yielded %+v at step %d", info, step)
 		}
 		step++
 	}
@@ -360,7 +360,7 @@ func caseWatch(e *env) {
 
 func caseSweep(e *env) {
 	if _, ok := store.As[store.Lister](e.a); !ok {
-		e.absent("this store cannot list its keys")
+		e.Absent("this store cannot list its keys")
 	}
 	c := e.client(e.a, nil)
 	e.release(e.try(c, job))
@@ -379,21 +379,21 @@ func caseSweep(e *env) {
 	for _, dry := range []bool{true, false} {
 		o.DryRun = dry
 		if n, err := e.client(e.b, nil).Sweep(e.ctx, o); n != 1 || err != nil {
-			e.fatalf("Sweep with DryRun %v returned %d locks and the error %v; want 1 lock", dry, n, err)
+			e.Fatalf("Sweep with DryRun %v returned %d locks and the error %v; want 1 lock", dry, n, err)
 		}
 		_, _, err := e.b.Get(e.ctx, key)
 		if absent := errors.Is(err, store.ErrNotFound); absent == dry {
-			e.errorf("after a Sweep with DryRun %v, a read of the record returned %v", dry, err)
+			e.Errorf("after a Sweep with DryRun %v, a read of the record returned %v", dry, err)
 		}
 	}
 	e.state("young", lease.Free)
 	e.state("held", lease.Held)
 	e.state("ahead", lease.Free)
 	if reported != 2 {
-		e.errorf("two calls of Sweep should report ErrTokenInFuture, but %d did", reported)
+		e.Errorf("two calls of Sweep should report ErrTokenInFuture, but %d did", reported)
 	}
 	if floor, _, err := e.b.Get(e.ctx, ".holdfast/floor"); err != nil || !strings.Contains(string(floor), strconv.FormatUint(token, 10)) {
-		e.errorf("the token floor is %q (error: %v); want a floor with the token %d", floor, err, token)
+		e.Errorf("the token floor is %q (error: %v); want a floor with the token %d", floor, err, token)
 	}
 	g := e.try(e.client(e.b, func(o *lease.Options) { o.CheckTokenFloor = true }), job)
 	e.higher(g.Token(), token)
@@ -403,15 +403,15 @@ func caseSweep(e *env) {
 // that was made at the time first.
 func (e *env) age(name string, by time.Duration, first time.Time) (token uint64) {
 	value, v, err := e.a.Get(e.ctx, "lock/"+name)
-	e.must("read the record", err)
+	e.Must("read the record", err)
 	var fields map[string]any
-	e.must("decode the record", json.Unmarshal(value, &fields))
+	e.Must("decode the record", json.Unmarshal(value, &fields))
 	fields["renewed"] = time.Now().Add(-by).UTC()
 	token = uint64(first.UnixMicro())
 	fields["token"] = token
 	value, err = json.Marshal(fields)
-	e.must("encode the record", err)
+	e.Must("encode the record", err)
 	_, err = e.a.Put(e.ctx, "lock/"+name, v, value)
-	e.must("write the record", err)
+	e.Must("write the record", err)
 	return token
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/suitetest"
 	"github.com/holdfast-go/holdfast/lease"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/faultstore"
@@ -20,7 +21,7 @@ func sessionCases() []testCase {
 			h := e.handle(e.client(e.b, nil), job)
 			for began := time.Now(); time.Since(began) < 2*expiry(e.TTL); e.pause(e.TTL / 5) {
 				if _, err := h.TryAcquire(e.ctx); err == nil && s.Err() == nil {
-					e.fatalf("TryAcquire succeeded for a lock under a living session")
+					e.Fatalf("TryAcquire succeeded for a lock under a living session")
 				} else if err == nil && !e.Bubble {
 					return // the machine was too slow
 				}
@@ -43,9 +44,9 @@ func sessionCases() []testCase {
 			e.holds(g)
 			e.holds(e.try(c, job+"-2"))
 			info, err := c.InspectSession(e.ctx, s.ID())
-			e.must("InspectSession", err)
+			e.Must("InspectSession", err)
 			if info.Record.State != lease.Revoked {
-				e.errorf("the session has the state %q, want revoked", info.Record.State)
+				e.Errorf("the session has the state %q, want revoked", info.Record.State)
 			}
 		}},
 		{"SessionRevocationLost", "If the request or the reply of a revocation was lost, the waiter finds out its outcome before it takes a lock. It revokes the session only once.", func(e *env) {
@@ -59,9 +60,9 @@ func sessionCases() []testCase {
 				fs.Set(first(faultstore.WriteOp, action))
 				g := e.acquire(c, name)
 				if old.Err() == nil {
-					e.fatalf("another client took the lock while the holder trusted its lease")
+					e.Fatalf("another client took the lock while the holder trusted its lease")
 				}
-				e.must("Drain", fs.Drain(e.ctx))
+				e.Must("Drain", fs.Drain(e.ctx))
 				e.holds(g)
 			}
 		}},
@@ -70,8 +71,8 @@ func sessionCases() []testCase {
 			old := e.tryIn(s, job)
 			path := "lock.session/" + s.ID()
 			_, v, err := e.a.Get(e.ctx, path)
-			e.must("read the session's record", err)
-			e.must("Delete", e.a.Delete(e.ctx, path, v))
+			e.Must("read the session's record", err)
+			e.Must("Delete", e.a.Delete(e.ctx, path, v))
 			began := time.Now()
 			g := e.acquire(e.client(e.b, func(o *lease.Options) { o.IgnoreStoreClock = true }), job)
 			e.between("the lock was taken over", time.Since(began), expiry(e.TTL), expiry(e.TTL)+e.TTL)
@@ -88,7 +89,7 @@ func sessionCases() []testCase {
 			g := e.tryIn(s, job)
 			fs.Set(every(faultstore.WriteOp, key, faultstore.Drop))
 			if err := g.Release(e.ctx); !errors.Is(err, lease.ErrUnresolved) {
-				e.fatalf("Release whose request was lost returned %v", err)
+				e.Fatalf("Release whose request was lost returned %v", err)
 			}
 			e.state(job, lease.Held)
 			fs.Set(faultstore.Schedule{})
@@ -100,7 +101,7 @@ func sessionCases() []testCase {
 
 func (e *env) session(c *lease.Client) *lease.Session {
 	s, err := c.OpenSession(e.ctx)
-	e.must("OpenSession", err)
+	e.Must("OpenSession", err)
 	return s
 }
 
@@ -110,7 +111,7 @@ func (e *env) untilFree(name string, sessions ...*lease.Session) {
 	c := e.client(e.b, nil)
 	for {
 		for _, s := range sessions {
-			e.must("Renew", s.Renew(e.ctx))
+			e.Must("Renew", s.Renew(e.ctx))
 		}
 		if rec, err := c.Inspect(e.ctx, name); err == nil && rec.Record.State == lease.Free {
 			return
@@ -129,15 +130,15 @@ func caseSession(e *env) {
 	g := e.tryIn(s, job)
 	e.holds(g)
 	if rec := e.state(job, lease.Held); rec.Session != s.ID() {
-		e.errorf("the record names the session %q, want %q", rec.Session, s.ID())
+		e.Errorf("the record names the session %q, want %q", rec.Session, s.ID())
 	}
 	e.held(c, job)
 	e.held(e.client(e.b, nil), job)
-	e.wantErr("TryAcquire of a second handle of the session", errOf(s.TryAcquire(e.ctx, job, nil)), lease.ErrHeld)
+	e.WantErr("TryAcquire of a second handle of the session", suitetest.ErrOf(s.TryAcquire(e.ctx, job, nil)), lease.ErrHeld)
 	e.release(g)
 	plain := e.try(e.client(e.b, nil), job)
 	e.higher(plain.Token(), g.Token())
-	e.wantErr("TryAcquire of a session for a lock held without a session", errOf(s.TryAcquire(e.ctx, job, nil)), lease.ErrHeld)
+	e.WantErr("TryAcquire of a session for a lock held without a session", suitetest.ErrOf(s.TryAcquire(e.ctx, job, nil)), lease.ErrHeld)
 	e.release(plain)
 	g = e.tryIn(s, job)
 	locks := 20
@@ -147,27 +148,27 @@ func caseSession(e *env) {
 	for i := range locks {
 		e.tryIn(s, fmt.Sprint(job, i))
 	}
-	e.must("SetData", g.SetData(e.ctx, []byte("data")))
-	e.wantErr("Detach of a lock under a session", errOf(g.Detach(e.ctx)), store.ErrInvalid)
-	e.must("Close", s.Close(e.ctx))
+	e.Must("SetData", g.SetData(e.ctx, []byte("data")))
+	e.WantErr("Detach of a lock under a session", suitetest.ErrOf(g.Detach(e.ctx)), store.ErrInvalid)
+	e.Must("Close", s.Close(e.ctx))
 	if err := g.Err(); err != lease.ErrClosed {
-		e.errorf("the guard of a closed session: Err returned %v, want ErrClosed", err)
+		e.Errorf("the guard of a closed session: Err returned %v, want ErrClosed", err)
 	}
 	other := e.client(e.b, nil)
 	if info, err := other.InspectSession(e.ctx, s.ID()); err != nil || info.Record.State != lease.Free {
-		e.errorf("the record of a closed session has the state %q (error: %v)", info.Record.State, err)
+		e.Errorf("the record of a closed session has the state %q (error: %v)", info.Record.State, err)
 	}
 	if !store.TraitsOf(e.a).Delayed() { // otherwise Close has no time to write all records
 		if rec := e.state(job, lease.Free); rec.Session != "" {
-			e.errorf("the record of a free lock names the session %q", rec.Session)
+			e.Errorf("the record of a free lock names the session %q", rec.Session)
 		}
 	}
 	next := e.try(other, job)
 	if string(next.Data()) != "data" {
-		e.errorf("the next grant has the data %q", next.Data())
+		e.Errorf("the next grant has the data %q", next.Data())
 	}
 	for i := range locks {
 		e.try(other, fmt.Sprint(job, i))
 	}
-	e.wantErr("TryAcquire of a closed session", errOf(s.TryAcquire(e.ctx, job, nil)), lease.ErrClosed)
+	e.WantErr("TryAcquire of a closed session", suitetest.ErrOf(s.TryAcquire(e.ctx, job, nil)), lease.ErrClosed)
 }

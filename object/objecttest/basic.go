@@ -1,12 +1,12 @@
 package objecttest
 
 import (
-	"errors"
 	"maps"
 	"math/rand/v2"
 	"strings"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/suitetest"
 	"github.com/holdfast-go/holdfast/object"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -15,9 +15,7 @@ func basicCases() []testCase {
 	return []testCase{
 		{"GetAbsent", "Get and Stat of what does not exist return an error that matches ErrNotFound.", func(e *env) {
 			e.expectAbsent("a")
-			if _, err := e.other.Stat(e.ctx, "a"); !errors.Is(err, store.ErrNotFound) {
-				e.errorf("stat: got %v, want ErrNotFound", err)
-			}
+			e.WantErr("stat", suitetest.ErrOf(e.other.Stat(e.ctx, "a")), store.ErrNotFound)
 		}},
 		{"PutGet", "Get returns what Put wrote, with the version that Put returned.", func(e *env) {
 			v := e.put("a", "one", nil)
@@ -27,7 +25,7 @@ func basicCases() []testCase {
 			v1 := e.put("a", "one", nil)
 			v2 := e.put("a", "two", nil)
 			if v1 == v2 {
-				e.errorf("two bodies have the same version %q", v1)
+				e.Errorf("two bodies have the same version %q", v1)
 			}
 			e.expect("a", v2, "two")
 		}},
@@ -46,11 +44,11 @@ func basicCases() []testCase {
 			e.put("a", "one", &object.PutOptions{ContentType: "text/plain", Metadata: meta})
 			_, info := e.read("a", nil)
 			if info.ContentType != "text/plain" || !maps.Equal(info.Metadata, meta) {
-				e.errorf("got type %q and metadata %q, want text/plain and %q", info.ContentType, info.Metadata, meta)
+				e.Errorf("got type %q and metadata %q, want text/plain and %q", info.ContentType, info.Metadata, meta)
 			}
 			e.put("a", "two", nil)
 			if _, info := e.read("a", nil); len(info.Metadata) != 0 || info.ContentType == "text/plain" {
-				e.errorf("a put without content type and metadata replaced the object, but it still has type %q, metadata %q", info.ContentType, info.Metadata)
+				e.Errorf("a put without content type and metadata replaced the object, but it still has type %q, metadata %q", info.ContentType, info.Metadata)
 			}
 		}},
 		{"Headers", "The headers are kept, with a large body too, and replaced with it; a body is not decoded.", func(e *env) {
@@ -58,35 +56,35 @@ func basicCases() []testCase {
 				e.put("a", body, &object.PutOptions{Headers: allHeaders})
 				got, info := e.read("a", nil)
 				if stat, err := e.other.Stat(e.ctx, "a"); got != body || info.Headers != allHeaders || err != nil || stat.Headers != allHeaders {
-					e.errorf("got %d of %d bytes with %+v, and from stat %+v, %v; want %+v", len(got), len(body), info.Headers, stat.Headers, err, allHeaders)
+					e.Errorf("got %d of %d bytes with %+v, and from stat %+v, %v; want %+v", len(got), len(body), info.Headers, stat.Headers, err, allHeaders)
 				}
 			}
 			e.put("a", "two", nil)
 			if _, info := e.read("a", nil); info.Headers != (object.Headers{}) {
-				e.errorf("a put without headers replaced the object, but it still has %+v", info.Headers)
+				e.Errorf("a put without headers replaced the object, but it still has %+v", info.Headers)
 			}
 		}},
 		{"LargeMetadata", "A large body keeps its metadata too.", func(e *env) {
 			meta := map[string]string{"origin": "here", "update_at": "now"}
 			e.put("a", e.large(), &object.PutOptions{ContentType: "text/plain", Metadata: meta})
 			if _, info := e.read("a", nil); info.ContentType != "text/plain" || !maps.Equal(info.Metadata, meta) {
-				e.errorf("got type %q and metadata %q", info.ContentType, info.Metadata)
+				e.Errorf("got type %q and metadata %q", info.ContentType, info.Metadata)
 			}
 		}},
 		{"Delete", "Delete removes an object.", func(e *env) {
 			e.put("a", "one", nil)
 			e.put("ab", "two", nil)
 			if err := e.b.Delete(e.ctx, "a", nil); err != nil {
-				e.errorf("delete: %v", err)
+				e.Errorf("delete: %v", err)
 			}
 			e.expectAbsent("a")
 			if got := e.list("", nil); len(got) != 1 || got[0] != "ab" {
-				e.errorf("the listing shows %q", got)
+				e.Errorf("the listing shows %q", got)
 			}
 		}},
 		{"DeleteAbsent", "Deleting without a condition what does not exist succeeds.", func(e *env) {
 			if err := e.b.Delete(e.ctx, "a", nil); err != nil {
-				e.errorf("delete: %v", err)
+				e.Errorf("delete: %v", err)
 			}
 		}},
 		{"Keys", "A key is any text that the rules allow, and nothing is taken for a pattern or a path.", func(e *env) {
@@ -103,11 +101,11 @@ func basicCases() []testCase {
 				e.expect(key, versions[key], "body of "+key)
 			}
 			if got := e.list("", nil); len(got) != len(keys) {
-				e.errorf("the listing has %d keys, want %d: %q", len(got), len(keys), got)
+				e.Errorf("the listing has %d keys, want %d: %q", len(got), len(keys), got)
 			}
 			for _, key := range e.list("", nil) {
 				if _, ok := versions[key]; !ok {
-					e.errorf("the listing shows %q, which was never written", key)
+					e.Errorf("the listing shows %q, which was never written", key)
 				}
 			}
 		}},
@@ -130,22 +128,20 @@ func (e *env) large() string {
 func caseStat(e *env) {
 	put := e.putInfo("a", "twelve bytes", &object.PutOptions{ContentType: "text/plain", Metadata: map[string]string{"k": "v"}})
 	info, err := e.other.Stat(e.ctx, "a")
-	if err != nil {
-		e.fatalf("stat: %v", err)
-	}
+	e.Must("stat", err)
 	_, got := e.read("a", nil)
 	if info.Version != put.Version || info.Size != 12 || info.Key != "a" {
-		e.errorf("stat: key %q, version %q, size %d; put returned version %q", info.Key, info.Version, info.Size, put.Version)
+		e.Errorf("stat: key %q, version %q, size %d; put returned version %q", info.Key, info.Version, info.Size, put.Version)
 	}
 	if info.ContentType != got.ContentType || !maps.Equal(info.Metadata, got.Metadata) || !info.Modified.Equal(got.Modified) {
-		e.errorf("stat and get differ: %+v, %+v", info, got)
+		e.Errorf("stat and get differ: %+v, %+v", info, got)
 	}
 	if info.Modified.IsZero() {
-		e.errorf("stat: no time of the change")
+		e.Errorf("stat: no time of the change")
 	}
 	// The clocks of the store may be wrong, but not against each other. An upload
 	// may carry the time of its start.
 	if !info.Now.IsZero() && info.Modified.After(info.Now.Add(2*time.Second)) {
-		e.errorf("stat: changed at %v, which is after the store's now, %v", info.Modified, info.Now)
+		e.Errorf("stat: changed at %v, which is after the store's now, %v", info.Modified, info.Now)
 	}
 }

@@ -26,9 +26,7 @@ func callCases() []testCase {
 				for what, err := range map[string]error{
 					"get": getErr, "stat": statErr, "put": e.tryPut(key, "x", nil), "delete": e.b.Delete(e.ctx, key, nil),
 				} {
-					if !errors.Is(err, store.ErrKey) || store.OutcomeOf(err) != store.NotApplied {
-						e.errorf("%s %q: got %v, want ErrKey", what, key, err)
-					}
+					e.WantRefused(fmt.Sprintf("%s %q", what, key), err, store.ErrKey)
 				}
 			}
 		}},
@@ -36,10 +34,7 @@ func callCases() []testCase {
 			for _, meta := range []map[string]string{
 				{"Upper": "x"}, {"a.b": "x"}, {"a b": "x"}, {"a=b": "x"}, {"": "x"}, {"a": "line\nbreak"}, {"a": "é"}, {"a": " x"}, {"a": strings.Repeat("x", object.MaxMetadata)},
 			} {
-				err := e.tryPut("a", "x", &object.PutOptions{Metadata: meta})
-				if !errors.Is(err, object.ErrInvalid) || store.OutcomeOf(err) != store.NotApplied {
-					e.errorf("%.40q: got %v, want ErrInvalid", meta, err)
-				}
+				e.WantRefused(fmt.Sprintf("metadata %.40q", meta), e.tryPut("a", "x", &object.PutOptions{Metadata: meta}), object.ErrInvalid)
 			}
 			e.expectAbsent("a")
 		}},
@@ -56,9 +51,7 @@ func callCases() []testCase {
 				opts = append(opts, object.PutOptions{Tags: tags})
 			}
 			for _, o := range opts {
-				if err := e.tryPut("a", "x", &o); !errors.Is(err, object.ErrInvalid) || store.OutcomeOf(err) != store.NotApplied {
-					e.errorf("class %q, tags %.80q: got %v, want ErrInvalid", o.StorageClass, o.Tags, err)
-				}
+				e.WantRefused(fmt.Sprintf("class %q, tags %.80q", o.StorageClass, o.Tags), e.tryPut("a", "x", &o), object.ErrInvalid)
 			}
 			e.expectAbsent("a")
 		}},
@@ -68,9 +61,7 @@ func callCases() []testCase {
 			v := e.put("a", "one", nil)
 			for _, body := range []string{"", "some", e.large()} {
 				_, err := e.b.Put(e.ctx, "a", io.MultiReader(strings.NewReader(body), failing{broken}), nil)
-				if !errors.Is(err, broken) || store.OutcomeOf(err) != store.NotApplied {
-					e.errorf("after %d bytes: got %v (%v)", len(body), err, store.OutcomeOf(err))
-				}
+				e.WantRefused(fmt.Sprintf("after %d bytes", len(body)), err, broken)
 			}
 			e.expect("a", v, "one")
 		}},
@@ -82,9 +73,7 @@ func callCases() []testCase {
 				length int
 			}{{"", 1}, {"some", 3}, {"some", 5}, {large, len(large) - 1}, {large, len(large) + 1}, {large, 4}, {"some", len(large)}, {"one", -1}} {
 				_, err := e.b.Put(e.ctx, "a", readerOnly{strings.NewReader(c.body)}, &object.PutOptions{Length: int64(c.length)})
-				if !errors.Is(err, object.ErrInvalid) || store.OutcomeOf(err) != store.NotApplied {
-					e.errorf("%d bytes, %d declared: got %v (%v), want ErrInvalid", len(c.body), c.length, err, store.OutcomeOf(err))
-				}
+				e.WantRefused(fmt.Sprintf("%d bytes, %d declared", len(c.body), c.length), err, object.ErrInvalid)
 			}
 			e.expect("a", v, "one")
 			for _, body := range []string{"two", large} {
@@ -97,12 +86,12 @@ func callCases() []testCase {
 				var last int64 // without a lock: the race detector sees two callers at once
 				e.put("a", body, &object.PutOptions{Length: int64(len(body)), Progress: func(done, total int64) {
 					if done < last || total != int64(len(body)) {
-						e.errorf("%d of %d after %d, of a body of %d bytes", done, total, last, len(body))
+						e.Errorf("%d of %d after %d, of a body of %d bytes", done, total, last, len(body))
 					}
 					last = done
 				}})
 				if last != int64(len(body)) {
-					e.errorf("a put of %d bytes ends at %d", len(body), last)
+					e.Errorf("a put of %d bytes ends at %d", len(body), last)
 				}
 			}
 		}},
@@ -111,18 +100,10 @@ func callCases() []testCase {
 			ctx, cancel := context.WithCancel(e.ctx)
 			cancel()
 			_, putErr := e.b.Put(ctx, "a", strings.NewReader("two"), nil)
-			deleteErr := e.b.Delete(ctx, "a", nil)
 			_, getErr := e.b.Get(ctx, "a", nil)
-			for what, err := range map[string]error{"put": putErr, "delete": deleteErr, "get": getErr} {
-				if !errors.Is(err, context.Canceled) {
-					e.errorf("%s: got %v, want context.Canceled", what, err)
-				}
-			}
-			for what, err := range map[string]error{"put": putErr, "delete": deleteErr} {
-				if store.OutcomeOf(err) != store.NotApplied {
-					e.errorf("%s: outcome %v", what, store.OutcomeOf(err))
-				}
-			}
+			e.WantRefused("put", putErr, context.Canceled)
+			e.WantRefused("delete", e.b.Delete(ctx, "a", nil), context.Canceled)
+			e.WantErr("get", getErr, context.Canceled)
 			e.expect("a", v, "one")
 		}},
 		{"CausesAreNoAnswers", "The cause of a context can be the error of another call. If it ends a call, the error of the call does not look like an answer: it does not match ErrNotFound, ErrConflict or any other error that says what the store found or refused. A delete without an error has deleted.", caseCauses},
@@ -133,7 +114,7 @@ func callCases() []testCase {
 			_, info := e.read("a", nil)
 			info.Metadata["k"] = "changed"
 			if _, info := e.read("a", nil); info.Metadata["k"] != "v" {
-				e.errorf("got %q", info.Metadata)
+				e.Errorf("got %q", info.Metadata)
 			}
 		}},
 	}
@@ -197,7 +178,7 @@ func caseCauses(e *env) {
 				return err
 			})
 			if err != nil {
-				e.errorf("%s: %v", what, err)
+				e.Errorf("%s: %v", what, err)
 			}
 			if deleted {
 				e.expectAbsent(key)
@@ -223,10 +204,10 @@ func caseTags(e *env) {
 			switch {
 			case err == nil:
 				if got, _ := e.read(key, nil); got != body {
-					e.errorf("%s: read %d bytes, want %d", key, len(got), len(body))
+					e.Errorf("%s: read %d bytes, want %d", key, len(got), len(body))
 				}
 			case !errors.As(err, &unsupported) || unsupported.Ability != ability || store.OutcomeOf(err) != store.NotApplied:
-				e.errorf("%s: got %v, want an UnsupportedError", key, err)
+				e.Errorf("%s: got %v, want an UnsupportedError", key, err)
 			default:
 				e.expectAbsent(key)
 			}

@@ -1,7 +1,6 @@
 package objecttest
 
 import (
-	"errors"
 	"maps"
 
 	"github.com/holdfast-go/holdfast/object"
@@ -11,10 +10,10 @@ import (
 func (e *env) copy(source, destination string, opts *object.CopyOptions) object.Version {
 	info, err := object.Copy(e.ctx, e.b, source, destination, opts)
 	if err != nil {
-		e.fatalf("copy %q to %q: %v (%v)", source, destination, err, store.OutcomeOf(err))
+		e.Fatalf("copy %q to %q: %v (%v)", source, destination, err, store.OutcomeOf(err))
 	}
 	if info.Key != destination || info.Version == "" {
-		e.errorf("copy returns key %q, version %q", info.Key, info.Version)
+		e.Errorf("copy returns key %q, version %q", info.Key, info.Version)
 	}
 	return info.Version
 }
@@ -30,7 +29,7 @@ func copyCases() []testCase {
 			e.expect("dir/a b", v, "one")
 			e.expect("b", vb, "one")
 			if _, info := e.read("b", nil); info.ContentType != "text/plain" || info.Headers != allHeaders || !maps.Equal(info.Metadata, meta) {
-				e.errorf("got type %q, headers %+v and metadata %q", info.ContentType, info.Headers, info.Metadata)
+				e.Errorf("got type %q, headers %+v and metadata %q", info.ContentType, info.Headers, info.Metadata)
 			}
 		}},
 		{"CopyMetadata", "Copy can replace metadata, content type and headers.", func(e *env) {
@@ -39,15 +38,13 @@ func copyCases() []testCase {
 			meta := map[string]string{"copied-from": "a"}
 			e.copy("a", "b", &object.CopyOptions{Metadata: meta, ContentType: "text/html", Headers: allHeaders})
 			if got, info := e.read("b", nil); got != "one" || info.ContentType != "text/html" || info.Headers != allHeaders || !maps.Equal(info.Metadata, meta) {
-				e.errorf("got %q, type %q, headers %+v, metadata %q", got, info.ContentType, info.Headers, info.Metadata)
+				e.Errorf("got %q, type %q, headers %+v, metadata %q", got, info.ContentType, info.Headers, info.Metadata)
 			}
 		}},
 		{"CopyAbsent", "Copying what does not exist is ErrNotFound, and writes nothing.", func(e *env) {
 			e.needs(object.PlainCopy)
 			_, err := object.Copy(e.ctx, e.b, "a", "b", nil)
-			if !errors.Is(err, store.ErrNotFound) {
-				e.errorf("got %v", err)
-			}
+			e.WantErr("the call", err, store.ErrNotFound)
 			e.expectAbsent("b")
 		}},
 		{"CopySourceIfMatch", "Copy with a condition on the source copies that state and no other.", func(e *env) {

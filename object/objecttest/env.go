@@ -16,13 +16,13 @@ import (
 
 // env is what a case works with: a fresh bucket, a second handle on it, and verbs
 // that expect success. A verb that fails ends the case; it must therefore be called
-// on the goroutine of the case only. Racers use the buckets themselves, and errorf.
+// on the goroutine of the case only. Racers use the buckets themselves, and Errorf.
 type env struct {
+	*suitetest.Recorder
 	Options
 	t      *testing.T
 	ctx    context.Context
 	cancel context.CancelFunc
-	rec    *suitetest.Recorder
 	b      object.Bucket // what is written through
 	other  object.Bucket // what is read through: b itself, or another handle
 }
@@ -32,17 +32,12 @@ func (e *env) handle(i int) object.Bucket {
 	return [...]object.Bucket{e.b, e.other}[i%2]
 }
 
-func (e *env) errorf(format string, args ...any) { e.rec.Errorf(format, args...) }
-
-// fatalf reports and ends the case.
-func (e *env) fatalf(format string, args ...any) { e.rec.Fatalf(format, args...) }
-
 // needs ends the case if the bucket lacks one of these abilities. That a bucket
 // refuses what it lacks is checked by the case Unsupported.
 func (e *env) needs(abilities ...object.Ability) {
 	for _, a := range abilities {
 		if reason, lacks := e.Unsupported[a]; lacks {
-			e.rec.Absent(fmt.Sprintf("this bucket lacks %s: %s", a, reason))
+			e.Absent(fmt.Sprintf("this bucket lacks %s: %s", a, reason))
 		}
 	}
 }
@@ -54,10 +49,10 @@ func (e *env) put(key, body string, opts *object.PutOptions) object.Version {
 func (e *env) putInfo(key, body string, opts *object.PutOptions) object.Info {
 	info, err := e.b.Put(e.ctx, key, readerOnly{bytes.NewReader([]byte(body))}, opts)
 	if err != nil {
-		e.fatalf("put %q: %v (%v)", key, err, store.OutcomeOf(err))
+		e.Fatalf("put %q: %v (%v)", key, err, store.OutcomeOf(err))
 	}
 	if info.Key != key || info.Version == "" || info.Size != int64(len(body)) {
-		e.errorf("put %q of %d bytes returns key %q, version %q, size %d", key, len(body), info.Key, info.Version, info.Size)
+		e.Errorf("put %q of %d bytes returns key %q, version %q, size %d", key, len(body), info.Key, info.Version, info.Size)
 	}
 	return info
 }
@@ -71,14 +66,14 @@ func (r readerOnly) Read(p []byte) (int, error) { return r.r.Read(p) }
 func (e *env) read(key string, opts *object.GetOptions) (string, object.Info) {
 	r, err := e.other.Get(e.ctx, key, opts)
 	if err != nil {
-		e.fatalf("get %q: %v", key, err)
+		e.Fatalf("get %q: %v", key, err)
 	}
 	body, err := io.ReadAll(r)
 	if err != nil {
-		e.errorf("reading %q: %v", key, err)
+		e.Errorf("reading %q: %v", key, err)
 	}
 	if err := r.Close(); err != nil {
-		e.errorf("closing %q: %v", key, err)
+		e.Errorf("closing %q: %v", key, err)
 	}
 	return string(body), r.Info
 }
@@ -87,10 +82,10 @@ func (e *env) read(key string, opts *object.GetOptions) (string, object.Info) {
 func (e *env) expect(key string, v object.Version, want string) {
 	got, info := e.read(key, nil)
 	if got != want {
-		e.errorf("get %q: got %s, want %s", key, show(got), show(want))
+		e.Errorf("get %q: got %s, want %s", key, show(got), show(want))
 	}
 	if info.Version != v || info.Key != key || info.Size != int64(len(want)) {
-		e.errorf("get %q: got key %q, version %q, size %d; want version %q, size %d", key, info.Key, info.Version, info.Size, v, len(want))
+		e.Errorf("get %q: got key %q, version %q, size %d; want version %q, size %d", key, info.Key, info.Version, info.Size, v, len(want))
 	}
 }
 
@@ -100,7 +95,7 @@ func (e *env) expectAbsent(key string) {
 		r.Close()
 	}
 	if !errors.Is(err, store.ErrNotFound) {
-		e.errorf("get %q: got %v, want ErrNotFound", key, err)
+		e.Errorf("get %q: got %v, want ErrNotFound", key, err)
 	}
 }
 
@@ -108,11 +103,11 @@ func (e *env) expectAbsent(key string) {
 func (e *env) conflict(what string, err error) {
 	switch {
 	case err == nil:
-		e.errorf("%s succeeded", what)
+		e.Errorf("%s succeeded", what)
 	case !errors.Is(err, store.ErrConflict):
-		e.errorf("%s: the error does not match ErrConflict: %v", what, err)
+		e.Errorf("%s: the error does not match ErrConflict: %v", what, err)
 	case store.OutcomeOf(err) != store.NotApplied:
-		e.errorf("%s: the outcome of a write with a conflict is %q, want not applied: %v", what, store.OutcomeOf(err), err)
+		e.Errorf("%s: the outcome of a write with a conflict is %q, want not applied: %v", what, store.OutcomeOf(err), err)
 	}
 }
 
@@ -121,7 +116,7 @@ func (e *env) list(prefix string, opts *object.ListOptions) []string {
 	var keys []string
 	for info, err := range e.other.List(e.ctx, prefix, opts) {
 		if err != nil {
-			e.fatalf("list %q: %v", prefix, err)
+			e.Fatalf("list %q: %v", prefix, err)
 		}
 		keys = append(keys, info.Key)
 	}

@@ -21,7 +21,7 @@ func listCases() []testCase {
 				"y":     nil,
 			} {
 				if got := e.list(prefix, nil); !slices.Equal(got, want) {
-					e.errorf("prefix %q: got %q, want %q", prefix, got, want)
+					e.Errorf("prefix %q: got %q, want %q", prefix, got, want)
 				}
 			}
 		}},
@@ -30,20 +30,18 @@ func listCases() []testCase {
 				e.put(key, "", nil)
 			}
 			if got, want := e.list("", &object.ListOptions{After: "b"}), []string{"b0", "c", "d/e"}; !slices.Equal(got, want) {
-				e.errorf("got %q, want %q", got, want)
+				e.Errorf("got %q, want %q", got, want)
 			}
 			if got := e.list("b", &object.ListOptions{After: "b0"}); len(got) != 0 {
-				e.errorf("got %q, want nothing", got)
+				e.Errorf("got %q, want nothing", got)
 			}
 		}},
 		{"ListInfo", "A listing has version, size and time of each object.", func(e *env) {
 			put := e.putInfo("a", "twelve bytes", nil)
 			for info, err := range e.other.List(e.ctx, "", nil) {
-				if err != nil {
-					e.fatalf("list: %v", err)
-				}
+				e.Must("list", err)
 				if info.Key != "a" || info.Version != put.Version || info.Size != 12 || info.Modified.IsZero() {
-					e.errorf("got %+v; put returned version %q", info, put.Version)
+					e.Errorf("got %+v; put returned version %q", info, put.Version)
 				}
 			}
 		}},
@@ -54,10 +52,10 @@ func listCases() []testCase {
 			}
 			e.putAll(want)
 			if got := e.list("many/", nil); !slices.Equal(got, want) {
-				e.errorf("got %d keys, want %d", len(got), len(want))
+				e.Errorf("got %d keys, want %d", len(got), len(want))
 			}
 			if got := e.list("many/", &object.ListOptions{After: want[len(want)/2]}); !slices.Equal(got, want[len(want)/2+1:]) {
-				e.errorf("after the middle: got %d keys, want %d", len(got), len(want)-len(want)/2-1)
+				e.Errorf("after the middle: got %d keys, want %d", len(got), len(want)-len(want)/2-1)
 			}
 		}},
 		{"ListEnds", "A loop over a listing may be left early.", func(e *env) {
@@ -72,11 +70,11 @@ func listCases() []testCase {
 				key := fmt.Sprintf("k%d", i)
 				e.put(key, "", nil)
 				if got := e.list(key, nil); !slices.Contains(got, key) {
-					e.errorf("%q is missing after its put", key)
+					e.Errorf("%q is missing after its put", key)
 				}
 				e.delete(key)
 				if got := e.list(key, nil); slices.Contains(got, key) {
-					e.errorf("%q is there after its delete", key)
+					e.Errorf("%q is there after its delete", key)
 				}
 			}
 		}},
@@ -88,7 +86,7 @@ func (e *env) putAll(keys []string) {
 	e.race(func(i int) {
 		for n := i; n < len(keys); n += e.Racers {
 			if _, err := e.handle(i).Put(e.ctx, keys[n], readerOnly{emptyBody{}}, nil); err != nil {
-				e.errorf("put %q: %v", keys[n], err)
+				e.Errorf("put %q: %v", keys[n], err)
 				return
 			}
 		}

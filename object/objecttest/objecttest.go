@@ -107,7 +107,7 @@ func Check(t *testing.T, open func(t *testing.T) object.Bucket, opts *Options, n
 // setup opens what a case works with.
 func setup(open func(t *testing.T) object.Bucket, o Options) suitetest.Setup[*env] {
 	return func(t *testing.T, rec *suitetest.Recorder) (*env, func()) {
-		e := &env{Options: o, t: t, rec: rec}
+		e := &env{Options: o, t: t, Recorder: rec}
 		e.b, e.other = suitetest.Open(t, open, o.Reopen)
 		e.ctx, e.cancel = context.WithTimeout(t.Context(), time.Minute)
 		return e, e.cancel

@@ -35,14 +35,14 @@ func (e *env) oneWinner(what string, try func(i int) error) int {
 		switch {
 		case err == nil:
 			if before := winner.Swap(int64(i)); before >= 0 {
-				e.errorf("%s: %d and %d both succeeded", what, before, i)
+				e.Errorf("%s: %d and %d both succeeded", what, before, i)
 			}
 		case !errors.Is(err, store.ErrConflict):
-			e.errorf("%s: %v", what, err)
+			e.Errorf("%s: %v", what, err)
 		}
 	})
 	if winner.Load() < 0 {
-		e.fatalf("%s: no call succeeded", what)
+		e.Fatalf("%s: no call succeeded", what)
 	}
 	return int(winner.Load())
 }
@@ -56,7 +56,7 @@ func caseRaceCreate(e *env) {
 			return err
 		})
 		if got, _ := e.read(key, nil); got != strconv.Itoa(winner) {
-			e.errorf("%d succeeded, the body is that of %s", winner, got)
+			e.Errorf("%d succeeded, the body is that of %s", winner, got)
 		}
 	}
 }
@@ -72,7 +72,7 @@ func caseRaceSwap(e *env) {
 		})
 		got, info := e.read("a", nil)
 		if want := fmt.Sprintf("%d after %s", winner, v); got != want {
-			e.errorf("%d succeeded, the body is %q", winner, got)
+			e.Errorf("%d succeeded, the body is %q", winner, got)
 		}
 		v = info.Version
 	}
@@ -86,19 +86,19 @@ func caseRaceCount(e *env) {
 		for n := 0; n < each; {
 			r, err := e.handle(i).Get(e.ctx, "a", nil)
 			if err != nil {
-				e.errorf("get: %v", err)
+				e.Errorf("get: %v", err)
 				return
 			}
 			body, err := io.ReadAll(r)
 			r.Close()
 			if err != nil {
-				e.errorf("read: %v", err)
+				e.Errorf("read: %v", err)
 				return
 			}
 			count, _, _ := strings.Cut(string(body), " ")
 			c, err := strconv.Atoi(count)
 			if err != nil {
-				e.errorf("the body is %q", body)
+				e.Errorf("the body is %q", body)
 				return
 			}
 			next := fmt.Sprintf("%d by %d, his %d", c+1, i, n)
@@ -107,14 +107,14 @@ func caseRaceCount(e *env) {
 			case err == nil:
 				n++
 			case !errors.Is(err, store.ErrConflict) && !errors.Is(err, object.ErrBusy):
-				e.errorf("put: %v", err)
+				e.Errorf("put: %v", err)
 				return
 			}
 		}
 	})
 	want := strconv.Itoa(e.Racers * each)
 	if got, _ := e.read("a", nil); !strings.HasPrefix(got, want+" ") {
-		e.errorf("%s increments were acknowledged, the counter is %q", want, got)
+		e.Errorf("%s increments were acknowledged, the counter is %q", want, got)
 	}
 }
 
@@ -133,7 +133,7 @@ func caseRaceDelete(e *env) {
 		if winner%3 == 0 {
 			e.expectAbsent(key)
 		} else if got, _ := e.read(key, nil); got != strconv.Itoa(winner) {
-			e.errorf("%d succeeded, the body is %q", winner, got)
+			e.Errorf("%d succeeded, the body is %q", winner, got)
 		}
 	}
 }
@@ -146,13 +146,13 @@ func caseRaceRead(e *env) {
 		for range max(e.Rounds/5, 2) {
 			if i%4 == 0 {
 				if _, err := e.handle(i).Put(e.ctx, "a", strings.NewReader(bodyOf(i)), nil); err != nil && !errors.Is(err, object.ErrBusy) {
-					e.errorf("put: %v", err)
+					e.Errorf("put: %v", err)
 				}
 				continue
 			}
 			r, err := e.handle(i).Get(e.ctx, "a", nil)
 			if err != nil {
-				e.errorf("get: %v", err)
+				e.Errorf("get: %v", err)
 				return
 			}
 			body, err := io.ReadAll(r)
@@ -161,7 +161,7 @@ func caseRaceRead(e *env) {
 				continue // the object was replaced meanwhile, and the reader got an error
 			}
 			if got := string(body); got != bodyOf(len(got)-size) || r.Info.Size != int64(len(got)) {
-				e.errorf("a body of %d bytes, said to be %d, beginning with %.3q, is none that was put", len(got), r.Info.Size, got)
+				e.Errorf("a body of %d bytes, said to be %d, beginning with %.3q, is none that was put", len(got), r.Info.Size, got)
 			}
 		}
 	})

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 
+	"github.com/holdfast-go/holdfast/internal/suitetest"
 	"github.com/holdfast-go/holdfast/object"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -15,7 +16,7 @@ func readCases() []testCase {
 		{"GetIfMatch", "Get with IfMatch gives that state or a conflict, never another state.", func(e *env) {
 			v1 := e.put("a", "one", nil)
 			if got, _ := e.read("a", &object.GetOptions{IfMatch: v1, Offset: 1}); got != "ne" {
-				e.errorf("got %q", got)
+				e.Errorf("got %q", got)
 			}
 			e.put("a", "two", nil)
 			_, err := e.other.Get(e.ctx, "a", &object.GetOptions{IfMatch: v1})
@@ -27,34 +28,28 @@ func readCases() []testCase {
 		{"GetIfChanged", "Get with IfChanged answers ErrNotChanged while the state is the one named, and gives any other.", func(e *env) {
 			v1 := e.put("a", "one", nil)
 			_, err := e.other.Get(e.ctx, "a", &object.GetOptions{IfChanged: v1})
-			if !errors.Is(err, object.ErrNotChanged) {
-				e.errorf("got %v, want ErrNotChanged", err)
-			}
+			e.WantErr("the call", err, object.ErrNotChanged)
 			e.put("a", "two", nil)
 			if got, _ := e.read("a", &object.GetOptions{IfChanged: v1}); got != "two" {
-				e.errorf("got %q", got)
+				e.Errorf("got %q", got)
 			}
 			e.delete("a")
 			_, err = e.other.Get(e.ctx, "a", &object.GetOptions{IfChanged: v1})
-			if !errors.Is(err, store.ErrNotFound) {
-				e.errorf("after a delete: got %v, want ErrNotFound", err)
-			}
+			e.WantErr("after a delete", err, store.ErrNotFound)
 		}},
 		{"ReaderKeepsState", "An open reader gives one state to its end, or an error, also when the object is replaced or deleted meanwhile.", caseReaderKeepsState},
 		{"CloseEarly", "A reader may be closed before its end.", func(e *env) {
 			v := e.put("a", e.large(), nil)
 			for range 3 {
 				r, err := e.other.Get(e.ctx, "a", nil)
-				if err != nil {
-					e.fatalf("get: %v", err)
-				}
+				e.Must("get", err)
 				if _, err := r.Read(make([]byte, 10)); err != nil {
-					e.errorf("read: %v", err)
+					e.Errorf("read: %v", err)
 				}
 				r.Close()
 			}
 			if info, err := e.other.Stat(e.ctx, "a"); err != nil || info.Version != v {
-				e.errorf("stat: %v, %v", info, err)
+				e.Errorf("stat: %v, %v", info, err)
 			}
 		}},
 	}
@@ -62,7 +57,7 @@ func readCases() []testCase {
 
 func (e *env) delete(key string) {
 	if err := e.b.Delete(e.ctx, key, nil); err != nil {
-		e.fatalf("delete %q: %v", key, err)
+		e.Fatalf("delete %q: %v", key, err)
 	}
 }
 
@@ -77,16 +72,16 @@ func caseRange(e *env) {
 	} {
 		got, info := e.read("a", &object.GetOptions{Offset: c.offset, Length: c.length})
 		if got != c.want {
-			e.errorf("offset %d, length %d: got %q, want %q", c.offset, c.length, got, c.want)
+			e.Errorf("offset %d, length %d: got %q, want %q", c.offset, c.length, got, c.want)
 		}
 		if info.Size != int64(len(body)) {
-			e.errorf("offset %d, length %d: Info.Size is %d, want the size of the whole object, %d", c.offset, c.length, info.Size, len(body))
+			e.Errorf("offset %d, length %d: Info.Size is %d, want the size of the whole object, %d", c.offset, c.length, info.Size, len(body))
 		}
 	}
 	large := e.large()
 	e.put("b", large, nil)
 	if got, _ := e.read("b", &object.GetOptions{Offset: int64(e.Large) - 5}); got != large[e.Large-5:] {
-		e.errorf("the end of a large body: got %q", got)
+		e.Errorf("the end of a large body: got %q", got)
 	}
 }
 
@@ -102,15 +97,15 @@ func caseRangeBehindEnd(e *env) {
 			r.Close()
 		}
 		if !errors.Is(err, object.ErrRange) {
-			e.errorf("%q from %d: got %v, want ErrRange", c.key, c.offset, err)
+			e.Errorf("%q from %d: got %v, want ErrRange", c.key, c.offset, err)
 		}
 	}
 	if got, _ := e.read("empty", &object.GetOptions{Length: 5}); got != "" {
-		e.errorf("got %q of an empty body", got)
+		e.Errorf("got %q of an empty body", got)
 	}
 	for _, opts := range []*object.GetOptions{{Offset: -1}, {Length: -1}, {IfMatch: "x", IfChanged: "y"}} {
 		if _, err := e.other.Get(e.ctx, "a", opts); !errors.Is(err, object.ErrInvalid) {
-			e.errorf("%+v: got %v, want ErrInvalid", opts, err)
+			e.Errorf("%+v: got %v, want ErrInvalid", opts, err)
 		}
 	}
 }
@@ -119,18 +114,14 @@ func caseReaderKeepsState(e *env) {
 	body := e.large()
 	e.put("a", body, nil)
 	r, err := e.other.Get(e.ctx, "a", nil)
-	if err != nil {
-		e.fatalf("get: %v", err)
-	}
+	e.Must("get", err)
 	defer r.Close()
 	first := make([]byte, 1)
-	if _, err := r.Read(first); err != nil {
-		e.fatalf("read: %v", err)
-	}
+	e.Must("read", suitetest.ErrOf(r.Read(first)))
 	e.put("a", "another", nil)
 	e.delete("a")
 	rest, err := io.ReadAll(r)
 	if got := string(first) + string(rest); err == nil && got != body {
-		e.errorf("a reader that was open during a change gave %d bytes that are not the body, and no error", len(got))
+		e.Errorf("a reader that was open during a change gave %d bytes that are not the body, and no error", len(got))
 	}
 }

@@ -14,7 +14,7 @@ import (
 func (e *env) uploader() object.Uploader {
 	up, ok := object.As[object.Uploader](e.b)
 	if !ok {
-		e.rec.Absent("this bucket has no uploads in parts")
+		e.Absent("this bucket has no uploads in parts")
 	}
 	return up
 }
@@ -24,7 +24,7 @@ func (e *env) uploads(key string) []object.Upload {
 	var all []object.Upload
 	for u, err := range e.uploader().Uploads(e.ctx, key) {
 		if err != nil {
-			e.fatalf("listing the uploads of %q: %v", key, err)
+			e.Fatalf("listing the uploads of %q: %v", key, err)
 		}
 		if u.Key == key {
 			all = append(all, u)
@@ -41,10 +41,10 @@ func (e *env) cut(key, body string, opts object.PutOptions) object.Upload {
 	_, err := e.b.Put(e.ctx, key, io.MultiReader(strings.NewReader(body), failing{errCut}), &opts)
 	var unfinished *object.UnfinishedError
 	if !errors.As(err, &unfinished) || !errors.Is(err, errCut) || store.OutcomeOf(err) != store.NotApplied {
-		e.fatalf("a put that was cut: got %v (%v), want an UnfinishedError", err, store.OutcomeOf(err))
+		e.Fatalf("a put that was cut: got %v (%v), want an UnfinishedError", err, store.OutcomeOf(err))
 	}
 	if begun.Key != key || begun.ID == "" || begun.ID != unfinished.Upload.ID {
-		e.errorf("OnUpload got %+v, the error names %+v", begun, unfinished.Upload)
+		e.Errorf("OnUpload got %+v, the error names %+v", begun, unfinished.Upload)
 	}
 	return unfinished.Upload
 }
@@ -57,12 +57,10 @@ func uploadCases() []testCase {
 			e.uploader()
 			e.put("a", "one", nil)
 			_, err := e.b.Put(e.ctx, "a", io.MultiReader(strings.NewReader(e.large()), failing{errCut}), nil)
-			if !errors.Is(err, errCut) {
-				e.errorf("got %v", err)
-			}
+			e.WantErr("the call", err, errCut)
 			e.conflict("a large create of what exists", e.tryPut("a", e.large(), &object.PutOptions{IfAbsent: true}))
 			if left := e.uploads("a"); len(left) > 0 {
-				e.errorf("left behind: %+v", left)
+				e.Errorf("left behind: %+v", left)
 			}
 		}},
 		{"Resume", "An upload that was cut is listed, makes no object, and is completed by Resume with the metadata with which it began.", func(e *env) {
@@ -72,23 +70,21 @@ func uploadCases() []testCase {
 			e.expectAbsent("a")
 			listed := e.uploads("a")
 			if len(listed) != 1 || listed[0].ID != u.ID || listed[0].Started.IsZero() || listed[0].Now.IsZero() {
-				e.errorf("the listing shows %+v, want upload %q with its times", listed, u.ID)
+				e.Errorf("the listing shows %+v, want upload %q with its times", listed, u.ID)
 			}
 			body := e.large() + "and the end"
 			info, err := object.Resume(e.ctx, e.b, u, readerOnly{strings.NewReader(body)}, &object.PutOptions{IfAbsent: true, Length: int64(len(body))})
-			if err != nil {
-				e.fatalf("resume: %v", err)
-			}
+			e.Must("resume", err)
 			e.expect("a", info.Version, body)
 			if _, got := e.read("a", nil); got.Metadata["write"] != "first" || got.ContentType != "text/plain" {
-				e.errorf("got metadata %q, type %q", got.Metadata, got.ContentType)
+				e.Errorf("got metadata %q, type %q", got.Metadata, got.ContentType)
 			}
 			if left := e.uploads("a"); len(left) > 0 {
-				e.errorf("left behind: %+v", left)
+				e.Errorf("left behind: %+v", left)
 			}
 			_, err = object.Resume(e.ctx, e.b, u, strings.NewReader(body), nil)
 			if store.OutcomeOf(err) != store.Unknown {
-				e.errorf("resume of an upload that is complete: got %v (%v), want an unknown outcome", err, store.OutcomeOf(err))
+				e.Errorf("resume of an upload that is complete: got %v (%v), want an unknown outcome", err, store.OutcomeOf(err))
 			}
 			e.expect("a", info.Version, body)
 		}},
@@ -97,9 +93,7 @@ func uploadCases() []testCase {
 			u := e.cut("a", e.large(), object.PutOptions{})
 			body := "x" + e.large()[1:]
 			info, err := object.Resume(e.ctx, e.b, u, strings.NewReader(body), nil)
-			if err != nil {
-				e.fatalf("resume: %v", err)
-			}
+			e.Must("resume", err)
 			e.expect("a", info.Version, body)
 		}},
 		{"ResumeConflict", "The condition of Resume is that of the completion; an upload that lost is removed, whether or not it was to be kept.", func(e *env) {
@@ -111,7 +105,7 @@ func uploadCases() []testCase {
 			e.conflict("a resume of a create of what exists", err)
 			e.expect("a", v, "another's")
 			if left := e.uploads("a"); len(left) > 0 {
-				e.errorf("left behind: %+v", left)
+				e.Errorf("left behind: %+v", left)
 			}
 		}},
 		{"AbortUpload", "AbortUpload removes an upload, and no object; an upload that is not there is no error.", func(e *env) {
@@ -120,19 +114,18 @@ func uploadCases() []testCase {
 			u := e.cut("a", e.large(), object.PutOptions{})
 			last, now, err := up.LastPart(e.ctx, u)
 			if err != nil || last.IsZero() || now.IsZero() || last.After(now.Add(2*time.Second)) {
-				e.errorf("last part: %v, %v, %v", last, now, err)
+				e.Errorf("last part: %v, %v, %v", last, now, err)
 			}
 			for range 2 {
 				if err := up.AbortUpload(e.ctx, u); err != nil {
-					e.errorf("abort: %v", err)
+					e.Errorf("abort: %v", err)
 				}
 			}
 			if left := e.uploads("a"); len(left) > 0 {
-				e.errorf("left behind: %+v", left)
+				e.Errorf("left behind: %+v", left)
 			}
-			if _, _, err := up.LastPart(e.ctx, u); !errors.Is(err, store.ErrNotFound) {
-				e.errorf("last part of what was aborted: got %v, want ErrNotFound", err)
-			}
+			_, _, err = up.LastPart(e.ctx, u)
+			e.WantErr("last part of what was aborted", err, store.ErrNotFound)
 			e.expect("a", v, "one")
 		}},
 	}

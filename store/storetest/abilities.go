@@ -15,7 +15,7 @@ func unsyncedCases() []testCase {
 	return []testCase{
 		{"UnsyncedPut", "PutUnsynced obeys the rules of Put. It creates and replaces a register, all readers see the new state at once, and a wrong version is a conflict.", caseUnsyncedPut},
 		{"UnsyncedThenDurable", "Durable and unsynced writes may follow each other in any order, and no version is used twice.", func(e *env) {
-			p := e.unsyncedPutter()
+			p := need[store.UnsyncedPutter](e, e.s)
 			seen := make(versions)
 			v := e.create("job", "same")
 			for i := range 10 {
@@ -32,7 +32,7 @@ func unsyncedCases() []testCase {
 			e.putUnsynced(p, "job", "", "same")
 		}},
 		{"UnsyncedRace", "If unsynced and durable puts name one version at the same time, exactly one of them succeeds.", func(e *env) {
-			e.unsyncedPutter()
+			need[store.UnsyncedPutter](e, e.s)
 			v := e.create("job", "start")
 			got := make([]store.Version, e.Racers)
 			for round := range e.Rounds {
@@ -52,27 +52,19 @@ func unsyncedCases() []testCase {
 	}
 }
 
-func (e *env) unsyncedPutter() store.UnsyncedPutter {
-	p, ok := store.As[store.UnsyncedPutter](e.s)
-	if !ok {
-		e.absent("the store is not an UnsyncedPutter")
-	}
-	return p
-}
-
 func (e *env) putUnsynced(p store.UnsyncedPutter, key string, prev store.Version, value string) store.Version {
 	v, err := p.PutUnsynced(e.ctx, key, prev, []byte(value))
 	if err != nil {
-		e.fatalf("PutUnsynced of %q on its current version %q: got the error %v (%v), want success", key, prev, err, store.OutcomeOf(err))
+		e.Fatalf("PutUnsynced of %q on its current version %q: got the error %v (%v), want success", key, prev, err, store.OutcomeOf(err))
 	}
 	if v == "" || v == prev {
-		e.fatalf("PutUnsynced of %q on version %q returned version %q, want a new version", key, prev, v)
+		e.Fatalf("PutUnsynced of %q on version %q returned version %q, want a new version", key, prev, v)
 	}
 	return v
 }
 
 func caseUnsyncedPut(e *env) {
-	p := e.unsyncedPutter()
+	p := need[store.UnsyncedPutter](e, e.s)
 	v1 := e.putUnsynced(p, "job", "", "one")
 	e.expect("job", v1, "one")
 	v2 := e.putUnsynced(p, "job", v1, "two")
@@ -84,9 +76,7 @@ func caseUnsyncedPut(e *env) {
 	_, err := p.PutUnsynced(e.ctx, "absent", v2, []byte("wrong"))
 	e.refused("an unsynced put on an absent register", err, entry("absent", "", ""))
 	_, err = p.PutUnsynced(e.ctx, "job", v2, []byte(big(store.MaxValue+1)))
-	if !errors.Is(err, store.ErrTooLarge) || store.OutcomeOf(err) != store.NotApplied {
-		e.errorf("PutUnsynced of a value that is too large: got %v, want ErrTooLarge and the outcome NotApplied", err)
-	}
+	e.WantRefused("PutUnsynced of a value that is too large", err, store.ErrTooLarge)
 	_, err = p.PutUnsynced(e.ctx, "job/", v2, nil)
 	e.wantErrKey("unsynced put", "job/", err)
 	_, err = p.PutUnsynced(e.ended(), "job", v2, []byte("late"))
@@ -107,35 +97,29 @@ func readCases() []testCase {
 		{"GetUncommitted", "GetUncommitted returns a state that a write may name. It does not report a failed read as ErrNotFound.", caseGetUncommitted},
 		{"HighestToken", "HighestToken returns an upper bound of the tokens of all writes to the key. These are also refused writes, unsynced writes, and writes before a delete. (A fencing token that a reader has seen must not be used again.)", caseHighestToken},
 		{"Traits", "Traits returns the same result in each call and on each store with the same registers. The result has no secret and no negative MinTTL. The store delays its writes (MinWriteTime) if and only if it is an UncommittedReader.", func(e *env) {
-			d, ok := store.As[store.Describer](e.s)
-			if !ok {
-				e.absent("the store is not a Describer")
-			}
+			d := need[store.Describer](e, e.s)
 			e.create("job", "one")
 			first, second := d.Traits(), d.Traits()
 			if first != second {
-				e.errorf("two calls of Traits returned %+v and %+v, want the same", first, second)
+				e.Errorf("two calls of Traits returned %+v and %+v, want the same", first, second)
 			}
 			if of, other := store.TraitsOf(e.s), store.TraitsOf(e.other); of.ID != other.ID || of.Prefix != other.Prefix {
-				e.errorf("one store has the ID %q and the prefix %q, another store with the same registers has %q and %q", of.ID, of.Prefix, other.ID, other.Prefix)
+				e.Errorf("one store has the ID %q and the prefix %q, another store with the same registers has %q and %q", of.ID, of.Prefix, other.ID, other.Prefix)
 			}
 			if first.MinTTL < 0 || strings.ContainsAny(first.Name, "\n\r") {
-				e.errorf("got %+v", first)
+				e.Errorf("got %+v", first)
 			}
 			if _, ok := store.As[store.UncommittedReader](e.s); ok != first.Delayed() {
-				e.errorf("MinWriteTime is %v, but is the store an UncommittedReader: %v", first.MinWriteTime, ok)
+				e.Errorf("MinWriteTime is %v, but is the store an UncommittedReader: %v", first.MinWriteTime, ok)
 			}
 		}},
 	}
 }
 
 func caseAge(e *env) {
-	a, ok := store.As[store.AgeReader](e.other)
-	if !ok {
-		e.absent("the store is not an AgeReader")
-	}
+	a := need[store.AgeReader](e, e.other)
 	if _, _, _, err := a.GetAge(e.ctx, "absent"); !errors.Is(err, store.ErrNotFound) {
-		e.errorf("GetAge of an absent register: got %v, want ErrNotFound", err)
+		e.Errorf("GetAge of an absent register: got %v, want ErrNotFound", err)
 	}
 	var v store.Version
 	for i := range 4 {
@@ -147,15 +131,15 @@ func caseAge(e *env) {
 			got, w, age, err := a.GetAge(e.ctx, "job")
 			truth := time.Since(sent)
 			if err != nil || w != v || string(got) != value {
-				e.fatalf("GetAge: got %s version %q, error %v, want %q version %q", show(got), w, err, value, v)
+				e.Fatalf("GetAge: got %s version %q, error %v, want %q version %q", show(got), w, err, value, v)
 			}
 			if age > truth {
-				e.errorf("GetAge returned the age %v for a value that was sent %v ago; want at most the true age", age, truth)
+				e.Errorf("GetAge returned the age %v for a value that was sent %v ago; want at most the true age", age, truth)
 			}
 		}
 	}
 	if _, _, _, err := a.GetAge(e.ended(), "job"); !errors.Is(err, context.Canceled) {
-		e.errorf("a call with a context that has ended: got %v, want the error of the context", err)
+		e.Errorf("a call with a context that has ended: got %v, want the error of the context", err)
 	}
 }
 
@@ -163,18 +147,16 @@ func caseGetIfChanged(e *env) {
 	want := func(what string, seen store.Version, wantValue string, wantV store.Version, wantChanged bool) {
 		value, v, changed, err := store.GetIfChanged(e.ctx, e.other, "job", seen)
 		if err != nil || changed != wantChanged || v != wantV || changed && string(value) != wantValue {
-			e.errorf("GetIfChanged, %s: got %s version %q, changed %v, error %v; want %q version %q, changed %v", what, show(value), v, changed, err, wantValue, wantV, wantChanged)
+			e.Errorf("GetIfChanged, %s: got %s version %q, changed %v, error %v; want %q version %q, changed %v", what, show(value), v, changed, err, wantValue, wantV, wantChanged)
 		}
 	}
 	wantAbsent := func(what string, seen store.Version) {
 		_, v, _, err := store.GetIfChanged(e.ctx, e.other, "job", seen)
 		if !errors.Is(err, store.ErrNotFound) || v != "" {
-			e.errorf("GetIfChanged, %s: got version %q and the error %v, want ErrNotFound", what, v, err)
+			e.Errorf("GetIfChanged, %s: got version %q and the error %v, want ErrNotFound", what, v, err)
 		}
 	}
-	if _, ok := store.As[store.ConditionalGetter](e.other); !ok {
-		e.absent("the store is not a ConditionalGetter")
-	}
+	need[store.ConditionalGetter](e, e.other)
 	wantAbsent("absent", "")
 	v1 := e.create("job", "same")
 	want("nothing seen", "", "same", v1, true)
@@ -187,58 +169,46 @@ func caseGetIfChanged(e *env) {
 	v3 := e.create("job", "same")
 	want("seen is a version of the deleted register", v2, "same", v3, true)
 	if _, _, _, err := store.GetIfChanged(e.ended(), e.other, "job", v3); !errors.Is(err, context.Canceled) {
-		e.errorf("a call with a context that has ended: got %v, want the error of the context", err)
+		e.Errorf("a call with a context that has ended: got %v, want the error of the context", err)
 	}
-}
-
-func (e *env) uncommitted() store.UncommittedReader {
-	r, ok := store.As[store.UncommittedReader](e.other)
-	if !ok {
-		e.absent("the store is not an UncommittedReader")
-	}
-	return r
 }
 
 func caseGetUncommitted(e *env) {
-	p := e.uncommitted()
+	p := need[store.UncommittedReader](e, e.other)
 	if _, v, err := p.GetUncommitted(e.ctx, "job"); !errors.Is(err, store.ErrNotFound) || v != "" {
-		e.errorf("GetUncommitted of an absent register: got version %q and the error %v, want ErrNotFound", v, err)
+		e.Errorf("GetUncommitted of an absent register: got version %q and the error %v, want ErrNotFound", v, err)
 	}
 	v := e.create("job", "one")
 	e.state("job") // a committed read: from now on no write is in doubt
 	value, w, err := p.GetUncommitted(e.ctx, "job")
 	if err != nil || w != v || string(value) != "one" {
-		e.fatalf("GetUncommitted: got %s version %q, error %v, want \"one\" version %q", show(value), w, err, v)
+		e.Fatalf("GetUncommitted: got %s version %q, error %v, want \"one\" version %q", show(value), w, err, v)
 	}
 	v = e.put("job", w, "two")
 	e.expect("job", v, "two")
 	if _, _, err := p.GetUncommitted(e.ended(), "job"); !errors.Is(err, context.Canceled) || errors.Is(err, store.ErrNotFound) {
-		e.errorf("a call with a context that has ended: got %v, want the error of the context", err)
+		e.Errorf("a call with a context that has ended: got %v, want the error of the context", err)
 	}
 }
 
 func caseHighestToken(e *env) {
-	m := e.uncommitted()
+	m := need[store.UncommittedReader](e, e.other)
 	atLeast := func(want uint64, what string) {
 		if got, err := m.HighestToken(e.ctx, "job"); err != nil || got < want {
-			e.errorf("HighestToken %s: got %d and the error %v, want at least %d", what, got, err, want)
+			e.Errorf("HighestToken %s: got %d and the error %v, want at least %d", what, got, err, want)
 		}
 	}
 	put := func(prev store.Version, value string, mark uint64) (store.Version, error) {
 		return e.s.Put(store.WithToken(e.ctx, mark), "job", prev, []byte(value))
 	}
 	if got, err := m.HighestToken(e.ctx, "job"); err != nil || got != 0 {
-		e.errorf("HighestToken of an absent register: got %d and the error %v, want 0", got, err)
+		e.Errorf("HighestToken of an absent register: got %d and the error %v, want 0", got, err)
 	}
 	v1, err := put("", "one", 41)
-	if err != nil {
-		e.fatalf("create: %v", err)
-	}
+	e.Must("create", err)
 	atLeast(41, "after a write")
 	v2, err := put(v1, "two", 57)
-	if err != nil {
-		e.fatalf("put: %v", err)
-	}
+	e.Must("put", err)
 	atLeast(57, "after a second write")
 	_, err = put(v1, "wrong", 43)
 	e.refused("a put with a superseded version", err, entry("job", v2, "two"))
@@ -247,9 +217,7 @@ func caseHighestToken(e *env) {
 	atLeast(57, "after a write without a token")
 	if p, ok := store.As[store.UnsyncedPutter](e.s); ok {
 		v, err := p.PutUnsynced(store.WithToken(e.ctx, 63), "job", v3, []byte("four"))
-		if err != nil {
-			e.fatalf("PutUnsynced: %v", err)
-		}
+		e.Must("PutUnsynced", err)
 		v3 = v
 		atLeast(63, "after an unsynced write")
 	}
@@ -262,52 +230,46 @@ func caseHighestToken(e *env) {
 func presenceCases() []testCase {
 	return []testCase{
 		{"PresenceAlive", "Liveness never reports an announced process as dead while it runs. Announce always returns the same text.", func(e *env) {
-			p := e.presence(e.s)
+			p := need[store.Presence](e, e.s)
 			first, err := p.Announce(e.ctx)
 			if err != nil || first == "" {
-				e.fatalf("Announce: got %q and the error %v, want a text and nil", first, err)
+				e.Fatalf("Announce: got %q and the error %v, want a text and nil", first, err)
 			}
 			if second, err := p.Announce(e.ctx); err != nil || second != first {
-				e.errorf("second Announce: got %q and the error %v, want %q", second, err, first)
+				e.Errorf("second Announce: got %q and the error %v, want %q", second, err, first)
 			}
-			for _, presence := range []store.Presence{p, e.presence(e.other)} {
+			for _, presence := range []store.Presence{p, need[store.Presence](e, e.other)} {
 				if got := presence.Liveness(e.ctx, first); got == store.Dead {
-					e.errorf("Liveness reported this running process as dead")
+					e.Errorf("Liveness reported this running process as dead")
 				}
 			}
 		}},
 		{"PresenceUnknown", "Liveness returns Dead only if the process has certainly ended. For a text that is not an announcement of this store, it returns LivenessUnknown. (A store reported a living holder in another container as dead.)", func(e *env) {
-			p := e.presence(e.s)
+			p := need[store.Presence](e, e.s)
 			own, err := p.Announce(e.ctx)
-			if err != nil {
-				e.fatalf("announce: %v", err)
-			}
+			e.Must("announce", err)
 			for _, bad := range []string{"", " ", "x", "{}", "null", own + "x", "x" + own, own[:len(own)/2], "../" + own, "\x00", strings.Repeat("x", 10000), "1", "0"} {
 				if got := p.Liveness(e.ctx, bad); got != store.LivenessUnknown {
-					e.errorf("Liveness of the announcement %.60q: got %v, want LivenessUnknown", bad, got)
+					e.Errorf("Liveness of the announcement %.60q: got %v, want LivenessUnknown", bad, got)
 				}
 			}
 			if got := p.Liveness(e.ended(), own); got == store.Dead {
-				e.errorf("Liveness with a context that has ended returned Dead, want LivenessUnknown")
+				e.Errorf("Liveness with a context that has ended returned Dead, want LivenessUnknown")
 			}
 		}},
 		{"PresenceAwait", "When the context ends, WaitLiveness returns the context's error. It may return nil earlier: then the caller calls Liveness again.", func(e *env) {
-			p := e.presence(e.s)
+			p := need[store.Presence](e, e.s)
 			own, err := p.Announce(e.ctx)
-			if err != nil {
-				e.fatalf("announce: %v", err)
-			}
+			e.Must("announce", err)
 			ctx, cancel := context.WithTimeout(e.ctx, 5*aMoment)
 			defer cancel()
 			for err == nil {
 				err = p.WaitLiveness(ctx, own)
 				if err == nil && p.Liveness(e.ctx, own) == store.Dead {
-					e.fatalf("Liveness reported this running process as dead")
+					e.Fatalf("Liveness reported this running process as dead")
 				}
 			}
-			if !errors.Is(err, context.DeadlineExceeded) {
-				e.errorf("WaitLiveness: got %v, want the context's error", err)
-			}
+			e.WantErr("WaitLiveness", err, context.DeadlineExceeded)
 		}},
 	}
 }
@@ -316,11 +278,7 @@ func presenceCases() []testCase {
 func wakeCases() []testCase {
 	return []testCase{
 		{"Wake", "Wake calls the function of the process that expects it, and no function that is not expected any more. It never fails.", func(e *env) {
-			w, ok := store.As[store.Waker](e.s)
-			other, _ := store.As[store.Waker](e.other)
-			if !ok {
-				e.absent("the store is not a Waker")
-			}
+			w, other := need[store.Waker](e, e.s), need[store.Waker](e, e.other)
 			for range 2 {
 				a, b := make(chan bool, 8), make(chan bool, 8)
 				other.Wake(e.ctx, "A1.0")
@@ -328,15 +286,15 @@ func wakeCases() []testCase {
 				endB, errB := w.ExpectWake(e.ctx, "B1.0", func() { b <- true })
 				if err := errors.Join(errA, errB); err != nil {
 					if errors.Is(err, errors.ErrUnsupported) {
-						e.absent("the store cannot wake single waiters here")
+						e.Absent("the store cannot wake single waiters here")
 					}
-					e.fatalf("ExpectWake: %v", err)
+					e.Fatalf("ExpectWake: %v", err)
 				}
 				other.Wake(e.ctx, "A1.0")
 				select {
 				case <-a:
 				case <-e.ctx.Done():
-					e.fatalf("Wake did not call the function")
+					e.Fatalf("Wake did not call the function")
 				}
 				endA()
 				for len(a) > 0 {
@@ -347,24 +305,16 @@ func wakeCases() []testCase {
 				<-b
 				endB()
 				if len(a) > 0 {
-					e.errorf("Wake called a function after its end")
+					e.Errorf("Wake called a function after its end")
 				}
 			}
 			for _, bad := range []string{"", ".", "..", ".a", "a/b", "../a", "a\x00", "a b", strings.Repeat("a", 65)} {
 				if end, err := w.ExpectWake(e.ctx, bad, func() {}); err == nil {
 					end()
-					e.errorf("ExpectWake accepted the name %q", bad)
+					e.Errorf("ExpectWake accepted the name %q", bad)
 				}
 				other.Wake(e.ctx, bad)
 			}
 		}},
 	}
-}
-
-func (e *env) presence(s store.Store) store.Presence {
-	p, ok := store.As[store.Presence](s)
-	if !ok {
-		e.absent("the store does not implement Presence")
-	}
-	return p
 }

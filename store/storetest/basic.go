@@ -16,7 +16,7 @@ func basicCases() []testCase {
 			e.expectAbsent("job")
 			_, _, err := e.s.Get(e.ctx, "job")
 			if !errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrCorrupt) {
-				e.errorf("Get of an absent register: got %v, want ErrNotFound", err)
+				e.Errorf("Get of an absent register: got %v, want ErrNotFound", err)
 			}
 		}},
 		{"Create", "Put with a zero version creates an absent register. Get then returns the value and the version of this Put.", func(e *env) {
@@ -81,9 +81,7 @@ func basicCases() []testCase {
 			v := e.create("job", "one")
 			for _, key := range []string{"job", "absent"} {
 				err := e.s.Delete(e.ctx, key, "")
-				if !errors.Is(err, store.ErrVersion) || store.OutcomeOf(err) != store.NotApplied {
-					e.errorf("Delete of %q with a zero version: got %v (%v), want ErrVersion and the outcome NotApplied", key, err, store.OutcomeOf(err))
-				}
+				e.WantRefused(fmt.Sprintf("Delete of %q with a zero version", key), err, store.ErrVersion)
 			}
 			e.expect("job", v, "one")
 			e.expectAbsent("absent")
@@ -109,7 +107,7 @@ func basicCases() []testCase {
 			e.expect("job", v, "one")
 			_, err := e.s.Put(e.ctx, "job2", v+"x", []byte("wrong"))
 			if err == nil {
-				e.errorf("a put with a made-up version succeeded")
+				e.Errorf("a put with a made-up version succeeded")
 			}
 			e.delete("job2", w)
 			e.expect("job", v, "one")
@@ -119,23 +117,18 @@ func basicCases() []testCase {
 		{"ConflictCarriesState", "If the Traits say ConflictCarriesState, every conflict carries the state that the write found.", caseConflictCarriesState},
 		{"TwoHandles", "All stores with the same registers show the same state. A client of one store can read, replace and delete what a client of another store wrote.", func(e *env) {
 			if e.Reopen == nil {
-				e.absent("Options.Reopen is not set")
+				e.Absent("Options.Reopen is not set")
 			}
 			v, err := e.other.Put(e.ctx, "job", "", []byte("one"))
-			if err != nil {
-				e.fatalf("Put that creates, through the second store: %v", err)
-			}
+			e.Must("Put that creates, through the second store", err)
 			v = e.put("job", v, "two")
-			if err := e.other.Delete(e.ctx, "job", v); err != nil {
-				e.fatalf("Delete through the second store: %v", err)
-			}
-			if _, _, err := e.s.Get(e.ctx, "job"); !errors.Is(err, store.ErrNotFound) {
-				e.errorf("Get through the first store after the delete: got %v, want ErrNotFound", err)
-			}
+			e.Must("Delete through the second store", e.other.Delete(e.ctx, "job", v))
+			_, _, err = e.s.Get(e.ctx, "job")
+			e.WantErr("Get through the first store after the delete", err, store.ErrNotFound)
 		}},
 		{"LaterHandle", "A store that is opened later shows all earlier writes.", func(e *env) {
 			if e.Reopen == nil {
-				e.absent("Options.Reopen is not set")
+				e.Absent("Options.Reopen is not set")
 			}
 			v := e.create("kept", "one")
 			w := e.create("deleted", "one")
@@ -151,13 +144,13 @@ func basicCases() []testCase {
 
 func caseConflictCarriesState(e *env) {
 	if !store.TraitsOf(e.s).ConflictCarriesState {
-		e.absent("the conflicts of the store do not carry the state")
+		e.Absent("the conflicts of the store do not carry the state")
 	}
 	tells := func(what string, err error, want store.Entry) {
 		e.refused(what, err, want)
 		var c *store.ConflictError
 		if !errors.As(err, &c) || !c.HasCurrent {
-			e.errorf("%s: the conflict does not carry the state: %v", what, err)
+			e.Errorf("%s: the conflict does not carry the state: %v", what, err)
 		}
 	}
 	for i, value := range []string{"one", "", awkwardValue(), big(store.MaxValue)} {
@@ -179,7 +172,7 @@ func caseConflictCarriesState(e *env) {
 	if errors.As(err, &c) && c.HasCurrent {
 		e.put("job", c.Version, "two")
 	} else {
-		e.errorf("creating over version %q: the conflict does not carry the state: %v", v, err)
+		e.Errorf("creating over version %q: the conflict does not carry the state: %v", v, err)
 	}
 }
 
@@ -196,7 +189,7 @@ func (e *env) refusedMadeUp(what string, bad store.Version, err error, want stor
 	what = fmt.Sprintf("%s with the made-up version %q", what, bad)
 	if errors.Is(err, store.ErrVersion) {
 		if store.OutcomeOf(err) != store.NotApplied {
-			e.errorf("%s: the write was not applied, but its error has the outcome %q: %v", what, store.OutcomeOf(err), err)
+			e.Errorf("%s: the write was not applied, but its error has the outcome %q: %v", what, store.OutcomeOf(err), err)
 		}
 		e.expect(want.Key, want.Version, string(want.Value))
 		return

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -83,7 +84,7 @@ func (r requests) report(b *testing.B) {
 	}
 }
 
-func benchValue() []byte { return []byte(fillValue('x', 300)) }
+func benchValue() []byte { return bytes.Repeat([]byte("x"), 300) }
 
 func benchCreated(b *testing.B, s store.Store, key string) store.Version {
 	b.Helper()

@@ -20,7 +20,7 @@ func callCases() []testCase {
 			for _, key := range []string{"job", "absent"} {
 				_, v, err := e.s.Get(ended, key)
 				if !errors.Is(err, context.Canceled) || errors.Is(err, store.ErrNotFound) || v != "" {
-					e.errorf("Get of %q: got version %q and the error %v, want the context's error", key, v, err)
+					e.Errorf("Get of %q: got version %q and the error %v, want the context's error", key, v, err)
 				}
 			}
 		}},
@@ -45,9 +45,7 @@ func callCases() []testCase {
 			ctx, cancel := context.WithCancel(e.ctx)
 			v, err := e.s.Put(ctx, "job", "", []byte("one"))
 			cancel()
-			if err != nil {
-				e.fatalf("create: %v", err)
-			}
+			e.Must("create", err)
 			time.Sleep(time.Millisecond)
 			e.expect("job", v, "one")
 			e.put("job", v, "two")
@@ -59,10 +57,10 @@ func callCases() []testCase {
 				var op *store.OpError
 				name := store.TraitsOf(e.s).Name
 				if errors.As(err, &op) && name != "" && (op.Store != name || strings.Count(err.Error(), name) != 1) {
-					e.errorf("%s %q: the error %q has the store %q, want the store %q once in the text", what, key, err, op.Store, name)
+					e.Errorf("%s %q: the error %q has the store %q, want the store %q once in the text", what, key, err, op.Store, name)
 				}
 				if !errors.As(err, &op) || op.Key != key || op.Op.Write() != write || op.Op.Read() == write {
-					e.errorf("%s %q: got the error %v, want a store.OpError with the operation and the key", what, key, err)
+					e.Errorf("%s %q: got the error %v, want a store.OpError with the operation and the key", what, key, err)
 				}
 			}
 			_, _, err := e.s.Get(e.ctx, "absent-17")
@@ -85,14 +83,7 @@ func (e *env) ended() context.Context {
 }
 
 func (e *env) wantNotSent(what string, err error) {
-	switch {
-	case err == nil:
-		e.errorf("%s succeeded, although its context had ended", what)
-	case store.OutcomeOf(err) != store.NotApplied:
-		e.errorf("%s: the store sent nothing, but the error has the outcome %q: %v", what, store.OutcomeOf(err), err)
-	case !errors.Is(err, context.Canceled):
-		e.errorf("%s: got %v, want the context's error", what, err)
-	}
+	e.WantRefused(what+" with a context that has ended", err, context.Canceled)
 }
 
 // caseDeadlines runs writers under contexts that end at any moment of a call: after a
@@ -109,7 +100,7 @@ func caseDeadlines(e *env) {
 			key := fmt.Sprint("job-", n%2)
 			_, v, err := s.Get(e.ctx, key)
 			if err != nil && !errors.Is(err, store.ErrNotFound) {
-				e.errorf("get: %v", err)
+				e.Errorf("get: %v", err)
 				return
 			}
 			ctx, cancel := context.WithTimeout(e.ctx, usual/8<<((i+n)%7))
@@ -124,7 +115,7 @@ func caseDeadlines(e *env) {
 	final := h.Record(e.s)
 	for n := range 2 {
 		if _, _, err := final.Get(e.ctx, fmt.Sprint("job-", n)); err != nil && !errors.Is(err, store.ErrNotFound) {
-			e.errorf("get: %v", err)
+			e.Errorf("get: %v", err)
 		}
 	}
 	e.checkHistory(&h)
@@ -152,7 +143,7 @@ func caseCauses(e *env) {
 			return err
 		})
 		if err != nil {
-			e.errorf("%s of %q: %v", []string{"Get", "Put", "Delete"}[i%3], key, err)
+			e.Errorf("%s of %q: %v", []string{"Get", "Put", "Delete"}[i%3], key, err)
 		}
 		if deleted {
 			e.expectAbsent(key)
@@ -162,6 +153,6 @@ func caseCauses(e *env) {
 
 func (e *env) checkHistory(h *History) {
 	if err := h.Check(); err != nil {
-		e.errorf("%v", err)
+		e.Errorf("%v", err)
 	}
 }

@@ -16,20 +16,20 @@ func decoratorCases() []testCase {
 		{"AbilitiesKept", "A decorator has exactly the abilities of the store below it.", func(e *env) {
 			for _, ability := range store.Abilities(e.s) {
 				if !slices.Contains(Cases(), ruleOf(ability)) {
-					e.errorf("this suite has no case for the ability %s", ability)
+					e.Errorf("this suite has no case for the ability %s", ability)
 				}
 			}
 			for name, d := range e.decorated() {
 				got, want := store.Abilities(d), store.Abilities(e.s)
 				if !slices.Equal(got, want) {
-					e.errorf("%s has the abilities %q, the store has %q", name, got, want)
+					e.Errorf("%s has the abilities %q, the store has %q", name, got, want)
 				}
 				gotTraits, wantTraits := store.TraitsOf(d), store.TraitsOf(e.s)
 				if below, ok := strings.CutPrefix(gotTraits.Prefix, wantTraits.Prefix); ok && (below == "" || below == "some/prefix/") {
 					gotTraits.Prefix = wantTraits.Prefix
 				}
 				if gotTraits != wantTraits {
-					e.errorf("%s has the traits %+v, the store has %+v", name, gotTraits, wantTraits)
+					e.Errorf("%s has the traits %+v, the store has %+v", name, gotTraits, wantTraits)
 				}
 			}
 		}},
@@ -75,7 +75,7 @@ func (e *env) decorated() map[string]store.Store {
 func (e *env) prefix(prefix string) store.Store {
 	p, err := store.Prefix(e.s, prefix)
 	if err != nil {
-		e.fatalf("prefix %q: %v", prefix, err)
+		e.Fatalf("prefix %q: %v", prefix, err)
 	}
 	return p
 }
@@ -98,17 +98,17 @@ func caseDecoratorHides(e *env) {
 	for name, d := range stores {
 		whole, ok := store.As[store.Store](d)
 		if !ok {
-			e.fatalf("As[store.Store] does not find %s", name)
+			e.Fatalf("As[store.Store] does not find %s", name)
 		}
 		if _, err := whole.Put(e.ctx, "job", "", []byte(name)); err != nil {
-			e.errorf("%s, found by As[store.Store]: %v", name, err)
+			e.Errorf("%s, found by As[store.Store]: %v", name, err)
 		}
 		value, v, err := d.Get(e.ctx, "job")
 		if err != nil || string(value) != name {
-			e.fatalf("%s: As[store.Store] found a different store: a read of its write returned %s and the error %v", name, show(value), err)
+			e.Fatalf("%s: As[store.Store] found a different store: a read of its write returned %s and the error %v", name, show(value), err)
 		}
 		if err := d.Delete(e.ctx, "job", v); err != nil {
-			e.fatalf("%s: delete: %v", name, err)
+			e.Fatalf("%s: delete: %v", name, err)
 		}
 	}
 }
@@ -134,7 +134,7 @@ func casePrefixApart(e *env) {
 			_, err := e.s.Put(e.ctx, outside, "", []byte("wrong"))
 			e.wantErrKey("put below a prefix", outside, err)
 			if _, _, err := e.s.Get(e.ctx, outside); !errors.Is(err, store.ErrKey) {
-				e.errorf("get of %q below a prefix: got %v, want ErrKey", outside, err)
+				e.Errorf("get of %q below a prefix: got %v, want ErrKey", outside, err)
 			}
 		}
 		if _, ok := store.As[store.Lister](e.s); ok {

@@ -23,7 +23,7 @@ func disconnectCases() []testCase {
 			e.create("job", "one")
 			check := func(ctx context.Context, what string, err error) {
 				if err != nil && !errors.Is(err, store.ErrUnavailable) && ctx.Err() == nil {
-					e.errorf("%s: the error does not match ErrUnavailable: %v", what, err)
+					e.Errorf("%s: the error does not match ErrUnavailable: %v", what, err)
 				}
 			}
 			c.each(e, "get", func(ctx context.Context, what string) {
@@ -49,9 +49,9 @@ func disconnectCases() []testCase {
 				value, w, err := s.Get(ctx, "job")
 				switch {
 				case errors.Is(err, store.ErrNotFound):
-					e.errorf("%s: the read returned ErrNotFound, but the register exists", what)
+					e.Errorf("%s: the read returned ErrNotFound, but the register exists", what)
 				case err == nil && (w != v || string(value) != "one"):
-					e.errorf("%s: got %s version %q, want \"one\" version %q", what, show(value), w, v)
+					e.Errorf("%s: got %s version %q, want \"one\" version %q", what, show(value), w, v)
 				}
 			})
 		}},
@@ -109,7 +109,7 @@ func (c *disconnector) carry(request func() error) error {
 // disconnectable opens a handle whose requests can be cut.
 func (e *env) disconnectable() (store.Store, *disconnector) {
 	if e.Intercept == nil {
-		e.absent("Options.Intercept is not set")
+		e.Absent("Options.Intercept is not set")
 	}
 	c := &disconnector{disconnectPlan: disconnectNone}
 	return e.Intercept(e.t, e.s, c.carry), c
@@ -142,7 +142,7 @@ func (c *disconnector) each(e *env, what string, call func(ctx context.Context, 
 		}
 		if !cut {
 			if first == 0 {
-				e.fatalf("%s: the store from Options.Intercept sent no request through carry", what)
+				e.Fatalf("%s: the store from Options.Intercept sent no request through carry", what)
 			}
 			return
 		}
@@ -165,7 +165,7 @@ func caseDisconnectWrites(e *env) {
 			applied := string(now.Value) == value
 			e.disconnectOutcome(what, applied, err)
 			if err == nil && v != now.Version {
-				e.errorf("%s: the call returned version %q, but the register has version %q", what, v, now.Version)
+				e.Errorf("%s: the call returned version %q, but the register has version %q", what, v, now.Version)
 			}
 			e.disconnectResolves(what, key, prev, applied, err)
 		})
@@ -188,11 +188,11 @@ func caseDisconnectWrites(e *env) {
 func (e *env) disconnectOutcome(what string, applied bool, err error) {
 	switch outcome := store.OutcomeOf(err); {
 	case applied && errors.Is(err, store.ErrConflict) && outcome == store.NotApplied:
-		e.errorf("%s: the write was applied, but the store reported a conflict of the write with itself: %v", what, err)
+		e.Errorf("%s: the write was applied, but the store reported a conflict of the write with itself: %v", what, err)
 	case applied && outcome == store.NotApplied:
-		e.errorf("%s: the write was applied, but its error has the outcome NotApplied: %v", what, err)
+		e.Errorf("%s: the write was applied, but its error has the outcome NotApplied: %v", what, err)
 	case !applied && outcome == store.Applied:
-		e.errorf("%s: the call returned no error, but the write was not applied", what)
+		e.Errorf("%s: the call returned no error, but the write was not applied", what)
 	}
 }
 
@@ -203,17 +203,17 @@ func (e *env) disconnectResolves(what, key string, prev store.Version, applied b
 	}
 	found, err := store.Resolve(e.ctx, e.other, key, prev, store.AttemptedVersion(err))
 	if err != nil {
-		e.errorf("%s: Resolve: %v", what, err)
+		e.Errorf("%s: Resolve: %v", what, err)
 		return
 	}
 	switch found.Resolution {
 	case store.ResolutionApplied, store.ResolutionSuperseded:
 		if !applied {
-			e.errorf("%s: Resolve returned %q, but the write was not applied", what, found.Resolution)
+			e.Errorf("%s: Resolve returned %q, but the write was not applied", what, found.Resolution)
 		}
 	case store.ResolutionPending, store.ResolutionNotApplied:
 		if applied {
-			e.errorf("%s: Resolve returned %q, but the write was applied", what, found.Resolution)
+			e.Errorf("%s: Resolve returned %q, but the write was applied", what, found.Resolution)
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"runtime"
 	"sync/atomic"
 	"testing"
@@ -17,13 +18,13 @@ import (
 // env is the environment of a case: a fresh store, a second handle on it, and methods that
 // expect success. A method that fails ends the case, so it must be called on the goroutine
 // of the case, or in a function that each runs. Racers use the stores themselves, and
-// errorf.
+// Errorf.
 type env struct {
+	*suitetest.Recorder
 	Options
 	t      *testing.T
 	ctx    context.Context
 	cancel context.CancelFunc
-	rec    *suitetest.Recorder
 	s      store.Store // the handle for writes
 	other  store.Store // the handle for reads: s itself, or another
 	open   func(t *testing.T) store.Store
@@ -34,11 +35,14 @@ func (e *env) handle(i int) store.Store {
 	return [...]store.Store{e.s, e.other}[i%2]
 }
 
-func (e *env) errorf(format string, args ...any) { e.rec.Errorf(format, args...) }
-
-// fatalf reports an error and ends the case. The error is often a consequence of errors
-// reported before.
-func (e *env) fatalf(format string, args ...any) { e.rec.Fatalf(format, args...) }
+// need returns an ability of a store, or ends the case: the store does not have what the case checks.
+func need[A any](e *env, s store.Store) A {
+	a, ok := store.As[A](s)
+	if !ok {
+		e.Absent("the store does not implement " + reflect.TypeFor[A]().Name())
+	}
+	return a
+}
 
 // each runs f for 0 to n-1: with Options.Parallel up to eight calls at the same time, since
 // a write can take seconds on a store that mostly waits, else one after the other. If a
@@ -63,17 +67,14 @@ func (e *env) each(n int, f func(i int)) {
 	}
 }
 
-// absent ends the case: the store does not have what the case checks.
-func (e *env) absent(why string) { e.rec.Absent(why) }
-
 // rule makes a case of a rule that holdfast doctor checks too.
 func rule(check func(*registerrules.Space, context.Context) error) func(*env) {
 	return func(e *env) {
 		s := &registerrules.Space{Stores: [2]store.Store{e.s, e.other}, Racers: e.Racers, Rounds: e.Rounds, RetryBusy: true, OnLoser: func(err error) {
-			e.errorf("a call that lost the race returned %v (%v), want a conflict", err, store.OutcomeOf(err))
+			e.Errorf("a call that lost the race returned %v (%v), want a conflict", err, store.OutcomeOf(err))
 		}}
 		if err := check(s, e.ctx); err != nil {
-			e.fatalf("%v", err)
+			e.Fatalf("%v", err)
 		}
 	}
 }
@@ -84,13 +85,13 @@ func (e *env) state(key string) store.Entry {
 	switch {
 	case errors.Is(err, store.ErrNotFound):
 		if v != "" || len(value) != 0 {
-			e.errorf("Get of the absent key %q returned the value %s and the version %q with its error, want neither", key, show(value), v)
+			e.Errorf("Get of the absent key %q returned the value %s and the version %q with its error, want neither", key, show(value), v)
 		}
 		return store.Entry{Key: key}
 	case err != nil:
-		e.fatalf("get %q: %v", key, err)
+		e.Fatalf("get %q: %v", key, err)
 	case v == "":
-		e.fatalf("Get of %q returned a value and a zero version; a zero version means absent", key)
+		e.Fatalf("Get of %q returned a value and a zero version; a zero version means absent", key)
 	}
 	return store.Entry{Key: key, Value: value, Version: v}
 }
@@ -99,7 +100,7 @@ func (e *env) state(key string) store.Entry {
 func (e *env) expect(key string, v store.Version, value string) {
 	got := e.state(key)
 	if got.Version != v || string(got.Value) != value {
-		e.fatalf("get %q: got %s, want %s", key, showEntry(got), showEntry(store.Entry{Key: key, Value: []byte(value), Version: v}))
+		e.Fatalf("get %q: got %s, want %s", key, showEntry(got), showEntry(store.Entry{Key: key, Value: []byte(value), Version: v}))
 	}
 }
 
@@ -109,13 +110,13 @@ func (e *env) expectAbsent(key string) { e.expect(key, "", "") }
 func (e *env) put(key string, prev store.Version, value string) store.Version {
 	v, err := e.s.Put(e.ctx, key, prev, []byte(value))
 	if err != nil {
-		e.fatalf("Put of %q on its current version %q: got the error %v (%v), want success", key, prev, err, store.OutcomeOf(err))
+		e.Fatalf("Put of %q on its current version %q: got the error %v (%v), want success", key, prev, err, store.OutcomeOf(err))
 	}
 	if v == "" {
-		e.fatalf("Put of %q returned no error and a zero version; a zero version means absent", key)
+		e.Fatalf("Put of %q returned no error and a zero version; a zero version means absent", key)
 	}
 	if v == prev {
-		e.fatalf("Put of %q returned the version %q that it replaced, want a new version", key, v)
+		e.Fatalf("Put of %q returned the version %q that it replaced, want a new version", key, v)
 	}
 	return v
 }
@@ -124,7 +125,7 @@ func (e *env) create(key, value string) store.Version { return e.put(key, "", va
 
 func (e *env) delete(key string, prev store.Version) {
 	if err := e.s.Delete(e.ctx, key, prev); err != nil {
-		e.fatalf("Delete of %q with its current version %q: got the error %v (%v), want success", key, prev, err, store.OutcomeOf(err))
+		e.Fatalf("Delete of %q with its current version %q: got the error %v (%v), want success", key, prev, err, store.OutcomeOf(err))
 	}
 }
 
@@ -139,19 +140,19 @@ func (e *env) refused(what string, err error, want store.Entry) {
 func (e *env) conflict(what string, err error, want store.Entry) {
 	switch {
 	case err == nil:
-		e.errorf("%s succeeded, want a conflict", what)
+		e.Errorf("%s succeeded, want a conflict", what)
 		return
 	case !errors.Is(err, store.ErrConflict):
-		e.errorf("%s: the error does not match ErrConflict: %v", what, err)
+		e.Errorf("%s: the error does not match ErrConflict: %v", what, err)
 	case store.OutcomeOf(err) != store.NotApplied:
-		e.errorf("%s: the error of a conflict has the outcome %q, want NotApplied: %v", what, store.OutcomeOf(err), err)
+		e.Errorf("%s: the error of a conflict has the outcome %q, want NotApplied: %v", what, store.OutcomeOf(err), err)
 	}
 	var c *store.ConflictError
 	if !errors.As(err, &c) || !c.HasCurrent {
 		return
 	}
 	if c.Version != want.Version || !bytes.Equal(c.Value, want.Value) {
-		e.errorf("%s: the conflict carries the state %s, but the register has the state %s", what,
+		e.Errorf("%s: the conflict carries the state %s, but the register has the state %s", what,
 			showEntry(store.Entry{Value: c.Value, Version: c.Version}), showEntry(want))
 	}
 }

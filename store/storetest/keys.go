@@ -1,7 +1,6 @@
 package storetest
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 
@@ -80,13 +79,7 @@ func caseKeyInvalid(e *env) {
 }
 
 func (e *env) wantErrKey(what, key string, err error) {
-	if !errors.Is(err, store.ErrKey) {
-		e.errorf("%s with the invalid key %.40q: got %v, want ErrKey", what, key, err)
-		return
-	}
-	if store.OutcomeOf(err) != store.NotApplied {
-		e.errorf("%s with the invalid key %.40q: the error has the outcome %q, want NotApplied", what, key, store.OutcomeOf(err))
-	}
+	e.WantRefused(fmt.Sprintf("%s with the invalid key %.40q", what, key), err, store.ErrKey)
 }
 
 // distinct checks that the store accepts each key as a register of its own, through
@@ -103,9 +96,7 @@ func (e *env) distinct(keys []string) {
 			continue
 		}
 		seen[key] = true
-		if err := store.CheckKey(key); err != nil {
-			e.fatalf("the suite uses an invalid key: %v", err)
-		}
+		e.Must("the suite uses an invalid key", store.CheckKey(key))
 		all = append(all, &register{key: key, value: fmt.Sprintf("of %q", key)})
 	}
 	check := func() {
@@ -114,7 +105,7 @@ func (e *env) distinct(keys []string) {
 	e.each(len(all), func(i int) {
 		r := all[i]
 		if other := e.state(r.key); other.Version != "" {
-			e.fatalf("%q exists before the suite created it, with the value of %s", r.key, show(other.Value))
+			e.Fatalf("%q exists before the suite created it, with the value of %s", r.key, show(other.Value))
 		}
 		r.v = e.create(r.key, r.value)
 	})

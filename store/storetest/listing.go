@@ -15,13 +15,13 @@ import (
 func listCases() []testCase {
 	return []testCase{
 		{"List", "List with an empty prefix yields every key once.", func(e *env) {
-			e.lister()
+			need[store.Lister](e, e.other)
 			e.wantList("")
 			e.createAll("job", "job-2", "a/b", "a/b/c", "z")
 			e.wantList("", "job", "job-2", "a/b", "a/b/c", "z")
 		}},
 		{"ListPrefix", "List of `a/b` yields the keys below `a/b/`, and neither `a/b` nor `a/bc`. (A listing by string prefix finds `job-2` below `job`.)", func(e *env) {
-			e.lister()
+			need[store.Lister](e, e.other)
 			e.createAll("a", "a/b", "a/b/c", "a/b/c/d", "a/b/e", "a/bc", "a/bc/d", "a/b-2", "a/b.", "a/b0", "a/B/c", "b", "ab", "x/a/b/c", "job/x", "job-2/x", "job")
 			e.wantList("a/b", "a/b/c", "a/b/c/d", "a/b/e")
 			e.wantList("a/b/c", "a/b/c/d")
@@ -32,7 +32,7 @@ func listCases() []testCase {
 			e.wantList("a/b/c/d/e/f")
 		}},
 		{"ListDeleted", "Deleted keys are hidden. If they are created again, they are listed again.", func(e *env) {
-			e.lister()
+			need[store.Lister](e, e.other)
 			e.createAll("a/kept", "a/gone", "a/back")
 			e.delete("a/gone", e.state("a/gone").Version)
 			e.delete("a/back", e.state("a/back").Version)
@@ -45,7 +45,7 @@ func listCases() []testCase {
 		}},
 		{"ListMany", "List yields all keys of a store with more than 1,000 keys. (Servers return long listings in pages.)", caseListMany},
 		{"ListAwkward", "List yields every key unchanged, with any characters.", func(e *env) {
-			e.lister()
+			need[store.Lister](e, e.other)
 			keys := []string{
 				"d/é", "d/e\u0301", "d/日本/語", "d/🔒", "d/a b", "d/ ", "d/a%2Fb", "d/a/b", "d/a\\b", "d/a\nb", "d/a\x00b", "d/CON", "d/.tmp", "d/x.", "d/Job", "d/job", "d/JOB", "d/%", "d/_", "d/*", "d/000000000001", "d/&amp;", "d/<x>", "d/\u0085",
 				"d/" + strings.Repeat("x", e.MaxKey-2), "d/" + strings.Repeat("\x01", e.MaxKey-2), "d/" + strings.Repeat("y/", e.MaxKey/2-2) + "y",
@@ -59,7 +59,7 @@ func listCases() []testCase {
 			e.wantList("_", "_/x")
 		}},
 		{"ListBreak", "A caller may leave a listing early, and start a new listing.", func(e *env) {
-			e.lister()
+			need[store.Lister](e, e.other)
 			keys := make([]string, 20)
 			for i := range keys {
 				keys[i] = fmt.Sprintf("a/%d", i)
@@ -68,11 +68,9 @@ func listCases() []testCase {
 			for want := 1; want <= len(keys); want += 6 {
 				got := 0
 				for key, err := range store.List(e.ctx, e.other, "a") {
-					if err != nil {
-						e.fatalf("list: %v", err)
-					}
+					e.Must("list", err)
 					if !slices.Contains(keys, key) {
-						e.errorf("List yielded %q, which was never created", key)
+						e.Errorf("List yielded %q, which was never created", key)
 					}
 					if got++; got == want {
 						break
@@ -82,47 +80,38 @@ func listCases() []testCase {
 			e.wantList("a", keys...)
 		}},
 		{"ListInvalid", "List of an invalid prefix yields ErrKey, and then ends.", func(e *env) {
-			e.lister()
+			need[store.Lister](e, e.other)
 			e.createAll("a/x", "x")
 			for _, prefix := range []string{"/", "a/", "/a", "a//x", ".", "..", "a/..", "\xff", strings.Repeat("x", store.MaxKey+1)} {
 				keys, err := e.list(e.ctx, prefix)
 				if !errors.Is(err, store.ErrKey) || len(keys) > 0 {
-					e.errorf("List of the invalid prefix %.40q: got %q and %v, want ErrKey", prefix, keys, err)
+					e.Errorf("List of the invalid prefix %.40q: got %q and %v, want ErrKey", prefix, keys, err)
 				}
 			}
 		}},
 		{"ListCancelled", "List with a context that has ended yields the context's error. It does not end without an error.", func(e *env) {
-			e.lister()
+			need[store.Lister](e, e.other)
 			e.createAll("a/x")
 			keys, err := e.list(e.ended(), "a")
 			if !errors.Is(err, context.Canceled) {
-				e.errorf("List: got %q and %v, want the context's error", keys, err)
+				e.Errorf("List: got %q and %v, want the context's error", keys, err)
 			}
 		}},
 		{"ListTags", "ListTags yields the same keys as List, each with a tag. Every write gives the key a tag that it never had before. (If a waiter does not notice a changed record, it waits for a free lock.)", caseListTags},
 		{"ListTagsCancelled", "ListTags of an invalid prefix yields ErrKey. With a context that has ended, it yields the context's error. It does not end without an error.", func(e *env) {
-			l := e.tagLister()
+			l := need[store.TagLister](e, e.other)
 			e.createAll("a/x")
 			for _, prefix := range []string{"/", "a/", "/a", "..", strings.Repeat("x", store.MaxKey+1)} {
 				if tags, err := e.tags(e.ctx, l, prefix); !errors.Is(err, store.ErrKey) || len(tags) > 0 {
-					e.errorf("ListTags of the invalid prefix %.40q: got %q and %v, want ErrKey", prefix, tags, err)
+					e.Errorf("ListTags of the invalid prefix %.40q: got %q and %v, want ErrKey", prefix, tags, err)
 				}
 			}
 			if tags, err := e.tags(e.ended(), l, "a"); !errors.Is(err, context.Canceled) {
-				e.errorf("ListTags: got %q and %v, want the context's error", tags, err)
+				e.Errorf("ListTags: got %q and %v, want the context's error", tags, err)
 			}
 		}},
 		{"ListDuringWrites", "List yields a key once if it exists during the whole listing, even if other keys are created and deleted in this time.", caseListDuringWrites},
 	}
-}
-
-// lister ends the case if the store cannot list.
-func (e *env) lister() store.Lister {
-	l, ok := store.As[store.Lister](e.other)
-	if !ok {
-		e.absent("the store is not a Lister")
-	}
-	return l
 }
 
 func (e *env) createAll(keys ...string) {
@@ -134,7 +123,7 @@ func (e *env) list(ctx context.Context, prefix string) (keys []string, err error
 	for key, kerr := range store.List(ctx, e.other, prefix) {
 		switch {
 		case err != nil:
-			e.errorf("List of %.40q does not end after the error %v", prefix, err)
+			e.Errorf("List of %.40q does not end after the error %v", prefix, err)
 		case kerr != nil:
 			err = kerr
 		default:
@@ -147,7 +136,7 @@ func (e *env) list(ctx context.Context, prefix string) (keys []string, err error
 func (e *env) wantList(prefix string, want ...string) {
 	got, err := e.list(e.ctx, prefix)
 	if err != nil {
-		e.fatalf("List of %q: %v", prefix, err)
+		e.Fatalf("List of %q: %v", prefix, err)
 	}
 	slices.Sort(got)
 	slices.Sort(want)
@@ -157,25 +146,16 @@ func (e *env) wantList(prefix string, want ...string) {
 	for i, key := range got {
 		switch {
 		case i > 0 && got[i-1] == key:
-			e.errorf("List of %q yielded %q twice", prefix, key)
+			e.Errorf("List of %q yielded %q twice", prefix, key)
 		case !slices.Contains(want, key):
-			e.errorf("List of %q yielded %q, which is not below the prefix or not in the store", prefix, key)
+			e.Errorf("List of %q yielded %q, which is not below the prefix or not in the store", prefix, key)
 		}
 	}
 	for _, key := range want {
 		if !slices.Contains(got, key) {
-			e.errorf("List of %q did not yield %q", prefix, key)
+			e.Errorf("List of %q did not yield %q", prefix, key)
 		}
 	}
-}
-
-// tagLister ends the case if the store lists no tags.
-func (e *env) tagLister() store.TagLister {
-	l, ok := store.As[store.TagLister](e.other)
-	if !ok {
-		e.absent("the store is not a TagLister")
-	}
-	return l
 }
 
 // tags returns what a listing of tags yields, and checks that an error ends it.
@@ -185,11 +165,11 @@ func (e *env) tags(ctx context.Context, l store.TagLister, prefix string) (tags 
 		_, twice := tags[t.Key]
 		switch {
 		case err != nil:
-			e.errorf("ListTags of %.40q does not end after the error %v", prefix, err)
+			e.Errorf("ListTags of %.40q does not end after the error %v", prefix, err)
 		case terr != nil:
 			err = terr
 		case twice:
-			e.errorf("ListTags of %q yielded %q twice", prefix, t.Key)
+			e.Errorf("ListTags of %q yielded %q twice", prefix, t.Key)
 		default:
 			tags[t.Key] = t.Tag
 		}
@@ -198,37 +178,33 @@ func (e *env) tags(ctx context.Context, l store.TagLister, prefix string) (tags 
 }
 
 func caseListTags(e *env) {
-	l := e.tagLister()
+	l := need[store.TagLister](e, e.other)
 	if cost := l.ListCost(); cost.Gets < 1 || cost.Keys < 1 || cost != l.ListCost() {
-		e.errorf("ListCost returned %+v, want at least one of each", cost)
+		e.Errorf("ListCost returned %+v, want at least one of each", cost)
 	}
 	e.createAll("job", "a/bc", "a/b/x", "a/bb/y", "a/b/c/d", "a/b/ \x01é")
 	had := map[string]bool{}
 	fresh := func(what string) {
 		tags, err := e.tags(e.ctx, l, "a/b")
-		if err != nil {
-			e.fatalf("tags: %v", err)
-		}
+		e.Must("tags", err)
 		tag, ok := tags["a/b/x"]
 		if ok && (tag == "" || had[tag]) {
-			e.errorf("%s: the key has the tag %q, which it had before", what, tag)
+			e.Errorf("%s: the key has the tag %q, which it had before", what, tag)
 		}
 		had[tag] = true
 		again, err := e.tags(e.ctx, l, "a/b")
 		if err != nil || !maps.Equal(tags, again) {
-			e.errorf("%s: two listings without a write between them yielded %q, and %q with the error %v", what, tags, again, err)
+			e.Errorf("%s: two listings without a write between them yielded %q, and %q with the error %v", what, tags, again, err)
 		}
 		_, err = e.s.Put(e.ctx, "a/b/ \x01é", e.state("a/b/ \x01é").Version, []byte("same"))
-		if err != nil {
-			e.fatalf("put: %v", err)
-		}
+		e.Must("put", err)
 		later, err := e.tags(e.ctx, l, "")
 		if err != nil || later["a/b/x"] != tag || later["a/b/c/d"] != tags["a/b/c/d"] {
-			e.errorf("%s: two listings yielded %q, and %q with the error %v, although only another key was written", what, tags, later, err)
+			e.Errorf("%s: two listings yielded %q, and %q with the error %v, although only another key was written", what, tags, later, err)
 		}
 		delete(tags, "a/b/x")
 		if len(tags) != 2 || tags["a/b/c/d"] == "" || tags["a/b/ \x01é"] == "" || later["a/b/ \x01é"] == tags["a/b/ \x01é"] {
-			e.errorf("%s: a listing of a/b yielded the tags %q, and a listing of all keys %q", what, tags, later)
+			e.Errorf("%s: a listing of a/b yielded the tags %q, and a listing of all keys %q", what, tags, later)
 		}
 	}
 	v := e.state("a/b/x").Version
@@ -248,7 +224,7 @@ func caseListTags(e *env) {
 }
 
 func caseListMany(e *env) {
-	e.lister()
+	need[store.Lister](e, e.other)
 	want := make([]string, e.Keys)
 	for i := range want {
 		want[i] = fmt.Sprintf("job/%d", i)
@@ -260,7 +236,7 @@ func caseListMany(e *env) {
 				return err
 			})
 			if err != nil {
-				e.errorf("create %q: %v", want[n], err)
+				e.Errorf("create %q: %v", want[n], err)
 				return
 			}
 		}
@@ -273,7 +249,7 @@ func caseListMany(e *env) {
 }
 
 func caseListDuringWrites(e *env) {
-	e.lister()
+	need[store.Lister](e, e.other)
 	kept := make([]string, 30)
 	for i := range kept {
 		kept[i] = fmt.Sprintf("a/%02d", i)
@@ -291,7 +267,7 @@ func caseListDuringWrites(e *env) {
 					err = s.Delete(e.ctx, key, v)
 				}
 				if err != nil && e.ctx.Err() == nil {
-					e.errorf("a call on the caller's own register: %v", err)
+					e.Errorf("a call on the caller's own register: %v", err)
 					return
 				}
 			}
@@ -301,16 +277,16 @@ func caseListDuringWrites(e *env) {
 		for range e.Rounds {
 			keys, err := e.list(e.ctx, "a")
 			if err != nil {
-				e.errorf("list: %v", err)
+				e.Errorf("list: %v", err)
 				return
 			}
 			slices.Sort(keys)
 			if once := slices.Compact(slices.Clone(keys)); len(once) != len(keys) {
-				e.errorf("List yielded a key twice: %q", keys)
+				e.Errorf("List yielded a key twice: %q", keys)
 			}
 			for _, key := range kept {
 				if !slices.Contains(keys, key) {
-					e.errorf("%q existed during the whole listing, but List did not yield it", key)
+					e.Errorf("%q existed during the whole listing, but List did not yield it", key)
 				}
 			}
 		}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -30,9 +31,7 @@ func raceCases() []testCase {
 		{"RaceWholeReads", "A read returns one state: the value and the version belong together, and the value is never a mixture of two values.", caseWholeReads},
 		{"RaceHistory", "Every register is linearizable: one order of all concurrent calls explains all their results.", func(e *env) { e.history(false) }},
 		{"RaceHistoryUnsynced", "Unsynced puts are linearizable together with all other calls.", func(e *env) {
-			if _, ok := store.As[store.UnsyncedPutter](e.s); !ok {
-				e.absent("the store is not an UnsyncedPutter")
-			}
+			need[store.UnsyncedPutter](e, e.s)
 			e.history(true)
 		}},
 	}
@@ -73,11 +72,11 @@ func (e *env) oneWins(what string, n int, write func(i int, s store.Store) error
 		case err == nil:
 			winners, winner = winners+1, i
 		case !errors.Is(err, store.ErrConflict) || store.OutcomeOf(err) != store.NotApplied:
-			e.errorf("%s: a call that lost the race returned %v (%v), want a conflict", what, err, store.OutcomeOf(err))
+			e.Errorf("%s: a call that lost the race returned %v (%v), want a conflict", what, err, store.OutcomeOf(err))
 		}
 	}
 	if winners != 1 {
-		e.fatalf("%s: %d of %d calls succeeded, want exactly one", what, winners, n)
+		e.Fatalf("%s: %d of %d calls succeeded, want exactly one", what, winners, n)
 	}
 	return winner
 }
@@ -130,16 +129,16 @@ func caseRaceCreateDelete(e *env) {
 				continue
 			}
 			if err != nil {
-				e.errorf("create: %v", err)
+				e.Errorf("create: %v", err)
 				return
 			}
 			if n := inside.Add(1); n != 1 {
-				e.errorf("%d callers have created the register and not deleted it yet, want at most one", n)
+				e.Errorf("%d callers have created the register and not deleted it yet, want at most one", n)
 			}
 			breathe()
 			inside.Add(-1)
 			if err := e.insist(func() error { return s.Delete(e.ctx, "lock", v) }); err != nil {
-				e.errorf("Delete of the caller's own register: %v", err)
+				e.Errorf("Delete of the caller's own register: %v", err)
 				return
 			}
 			round++
@@ -153,7 +152,7 @@ func caseRaceCreateDelete(e *env) {
 // result proves nothing.
 func (e *env) inTime() {
 	if e.ctx.Err() != nil {
-		e.fatalf("the case did not end within %v", e.CaseTimeout)
+		e.Fatalf("the case did not end within %v", e.CaseTimeout)
 	}
 }
 
@@ -172,7 +171,7 @@ func (e *env) add(s store.Store, key string) {
 		return err
 	})
 	if err != nil {
-		e.errorf("an increment of the counter %q: %v (%v)", key, err, store.OutcomeOf(err))
+		e.Errorf("an increment of the counter %q: %v (%v)", key, err, store.OutcomeOf(err))
 	}
 }
 
@@ -185,7 +184,7 @@ func caseRaceCounter(e *env) {
 	})
 	e.inTime()
 	if got, want := string(e.state("counter").Value), strconv.Itoa(each*e.Racers); got != want {
-		e.errorf("the counter has the value %s after %s increments", got, want)
+		e.Errorf("the counter has the value %s after %s increments", got, want)
 	}
 }
 
@@ -203,7 +202,7 @@ func caseRaceNeighbours(e *env) {
 					err = s.Delete(e.ctx, other, v)
 				}
 				if err != nil {
-					e.errorf("a call on the caller's own register: %v", err)
+					e.Errorf("a call on the caller's own register: %v", err)
 				}
 			}
 		}
@@ -213,7 +212,7 @@ func caseRaceNeighbours(e *env) {
 	for i, key := range keys {
 		want := (racers - i + len(keys) - 1) / len(keys) * each
 		if got := string(e.state(key).Value); got != strconv.Itoa(want) {
-			e.errorf("%q has the value %s after %d increments", key, got, want)
+			e.Errorf("%q has the value %s after %d increments", key, got, want)
 		}
 	}
 }
@@ -226,13 +225,13 @@ func caseReadYourWrite(e *env) {
 			var err error
 			value := fmt.Sprintf("%d of %d", n, i)
 			if v, err = s.Put(e.ctx, key, v, []byte(value)); err != nil {
-				e.errorf("Put on the caller's own register: %v", err)
+				e.Errorf("Put on the caller's own register: %v", err)
 				return
 			}
 			for j := range 2 {
 				got, w, err := e.handle(i+j).Get(e.ctx, key)
 				if err != nil || w != v || string(got) != value {
-					e.errorf("a put wrote %q with version %q, but a later read returned %s with version %q and the error %v", value, v, show(got), w, err)
+					e.Errorf("a put wrote %q with version %q, but a later read returned %s with version %q and the error %v", value, v, show(got), w, err)
 					return
 				}
 			}
@@ -256,7 +255,7 @@ func caseMonotonicReads(e *env) {
 			for n := 1; ctx.Err() == nil; n++ {
 				var err error
 				if v, err = s.Put(e.ctx, "counter", v, []byte(strconv.Itoa(n))); err != nil {
-					e.errorf("Put of the only writer: %v", err)
+					e.Errorf("Put of the only writer: %v", err)
 					return
 				}
 				breathe()
@@ -269,11 +268,11 @@ func caseMonotonicReads(e *env) {
 			value, _, err := s.Get(e.ctx, "counter")
 			n, err2 := strconv.ParseInt(string(value), 10, 64)
 			if err != nil || err2 != nil {
-				e.errorf("get: %v, %v", err, err2)
+				e.Errorf("get: %v, %v", err, err2)
 				return
 			}
 			if n < before {
-				e.errorf("a read returned the older value %d after another read had returned %d", n, before)
+				e.Errorf("a read returned the older value %d after another read had returned %d", n, before)
 				return
 			}
 			for n > before && !highest.CompareAndSwap(before, n) {
@@ -292,7 +291,7 @@ func caseWholeReads(e *env) {
 	var known sync.Map // version to value
 	note := func(v store.Version, value string) {
 		if old, loaded := known.LoadOrStore(v, value); loaded && old != value {
-			e.errorf("two reads returned the version %q, one with the value %s and one with %s", v, show([]byte(old.(string))), show([]byte(value)))
+			e.Errorf("two reads returned the version %q, one with the value %s and one with %s", v, show([]byte(old.(string))), show([]byte(value)))
 		}
 	}
 	sizes := []int{0, 1, 100, 5000, store.MaxValue}
@@ -305,13 +304,13 @@ func caseWholeReads(e *env) {
 			breathe()
 			value, v, err := s.Get(e.ctx, "job")
 			if err != nil {
-				e.errorf("get: %v", err)
+				e.Errorf("get: %v", err)
 				return
 			}
 			whole := string(value)
 			if len(whole) > 0 {
-				if unit := whole[:1]; whole != fillValue(unit[0], len(whole)) {
-					e.errorf("a read returned a mixture of two values: %s", show(value))
+				if whole != strings.Repeat(whole[:1], len(whole)) {
+					e.Errorf("a read returned a mixture of two values: %s", show(value))
 					return
 				}
 			}
@@ -322,24 +321,16 @@ func caseWholeReads(e *env) {
 			if i == 0 && n >= 2*e.Rounds {
 				return
 			}
-			next := fillValue(byte('a'+(2*n+i)%26), sizes[n%len(sizes)])
+			next := strings.Repeat(string(rune('a'+(2*n+i)%26)), sizes[n%len(sizes)])
 			w, err := s.Put(e.ctx, "job", v, []byte(next))
 			if err == nil {
 				note(w, next)
 			} else if !errors.Is(err, store.ErrConflict) {
-				e.errorf("put: %v", err)
+				e.Errorf("put: %v", err)
 				return
 			}
 		}
 	})
-}
-
-func fillValue(unit byte, n int) string {
-	b := make([]byte, n)
-	for i := range b {
-		b[i] = unit
-	}
-	return string(b)
 }
 
 // history runs racers with every kind of call on three registers, and checks their results.

@@ -47,26 +47,26 @@ func resolveCases() []testCase {
 			v := e.create("job", "one")
 			found, err := store.Resolve(e.ended(), e.other, "job", "", v)
 			if !errors.Is(err, context.Canceled) || found.Resolution != store.ResolutionUnknown {
-				e.errorf("Resolve with a context that has ended: got %v, %v", found.Resolution, err)
+				e.Errorf("Resolve with a context that has ended: got %v, %v", found.Resolution, err)
 			}
 			if found, err = store.Resolve(e.ctx, e.other, "job/", "", v); !errors.Is(err, store.ErrKey) || found.Resolution != store.ResolutionUnknown {
-				e.errorf("Resolve of an invalid key: got %v, %v", found.Resolution, err)
+				e.Errorf("Resolve of an invalid key: got %v, %v", found.Resolution, err)
 			}
 		}},
 		{"PutAndResolve", "PutAndResolve writes the value. If another writer was faster, it returns the current state.", func(e *env) {
 			found, err := store.PutAndResolve(e.ctx, e.s, "job", "", []byte("one"))
 			if err != nil || found.Resolution != store.ResolutionApplied {
-				e.fatalf("PutAndResolve that creates: got %v, %v", found.Resolution, err)
+				e.Fatalf("PutAndResolve that creates: got %v, %v", found.Resolution, err)
 			}
 			v := found.Current.Version
 			e.expect("job", v, "one")
 			found, err = store.PutAndResolve(e.ctx, e.other, "job", "", []byte("two"))
 			if err != nil || found.Resolution != store.ResolutionNotApplied || found.Current.Version != v || string(found.Current.Value) != "one" {
-				e.errorf("PutAndResolve that creates an existing register: got %v with %s, %v", found.Resolution, showEntry(found.Current), err)
+				e.Errorf("PutAndResolve that creates an existing register: got %v with %s, %v", found.Resolution, showEntry(found.Current), err)
 			}
 			found, err = store.PutAndResolve(e.ctx, e.other, "job", v, []byte("two"))
 			if err != nil || found.Resolution != store.ResolutionApplied {
-				e.fatalf("PutAndResolve that replaces: got %v, %v", found.Resolution, err)
+				e.Fatalf("PutAndResolve that replaces: got %v, %v", found.Resolution, err)
 			}
 			e.expect("job", found.Current.Version, "two")
 		}},
@@ -89,15 +89,15 @@ func (e *env) resolved(what string, prev, write, applied store.Version, current 
 	}
 	found, err := store.Resolve(e.ctx, e.other, current.Key, prev, writes...)
 	if err != nil {
-		e.fatalf("%s: %v", what, err)
+		e.Fatalf("%s: %v", what, err)
 	}
 	if found.Resolution != store.ResolutionUnknown && !slices.Contains(want, found.Resolution) {
-		e.errorf("Resolve of %s: got %q, want %q or ResolutionUnknown", what, found.Resolution, want)
+		e.Errorf("Resolve of %s: got %q, want %q or ResolutionUnknown", what, found.Resolution, want)
 	}
 	if (found.Resolution == store.ResolutionApplied || found.Resolution == store.ResolutionSuperseded) != (found.Write != "") || found.Write != "" && found.Write != applied {
-		e.errorf("Resolve of %s: got %q for the version %q, want the version %q", what, found.Resolution, found.Write, applied)
+		e.Errorf("Resolve of %s: got %q for the version %q, want the version %q", what, found.Resolution, found.Write, applied)
 	}
 	if got := found.Current; got.Key != current.Key || got.Version != current.Version || string(got.Value) != string(current.Value) {
-		e.errorf("Resolve of %s: the current state is %s, want %s", what, showEntry(got), showEntry(current))
+		e.Errorf("Resolve of %s: the current state is %s, want %s", what, showEntry(got), showEntry(current))
 	}
 }

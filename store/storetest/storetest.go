@@ -146,7 +146,7 @@ func Check(t *testing.T, open func(t *testing.T) store.Store, opts *Options, nam
 // setup opens the stores of a case.
 func setup(open func(t *testing.T) store.Store, o Options) suitetest.Setup[*env] {
 	return func(t *testing.T, rec *suitetest.Recorder) (*env, func()) {
-		e := &env{Options: o, t: t, rec: rec, open: open}
+		e := &env{Options: o, t: t, Recorder: rec, open: open}
 		e.s, e.other = suitetest.Open(t, open, o.Reopen)
 		e.ctx, e.cancel = context.WithTimeout(t.Context(), o.CaseTimeout)
 		return e, e.cancel

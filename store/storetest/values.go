@@ -43,9 +43,7 @@ func valueCases() []testCase {
 		}},
 		{"ValueNil", "A nil value is an empty value; the register exists.", func(e *env) {
 			v, err := e.s.Put(e.ctx, "job", "", nil)
-			if err != nil {
-				e.fatalf("Put of a nil value: %v", err)
-			}
+			e.Must("Put of a nil value", err)
 			e.expect("job", v, "")
 			e.put("job", v, "more")
 		}},
@@ -55,9 +53,7 @@ func valueCases() []testCase {
 				_, err := e.s.Put(e.ctx, "job", v, []byte(big(n)))
 				_, err2 := e.s.Put(e.ctx, "absent", "", []byte(big(n)))
 				for _, err := range []error{err, err2} {
-					if !errors.Is(err, store.ErrTooLarge) || store.OutcomeOf(err) != store.NotApplied {
-						e.errorf("Put of %d bytes: got %v (%v), want ErrTooLarge and the outcome NotApplied", n, err, store.OutcomeOf(err))
-					}
+					e.WantRefused(fmt.Sprintf("Put of %d bytes", n), err, store.ErrTooLarge)
 				}
 				e.expect("job", v, "one")
 				e.expectAbsent("absent")
@@ -86,14 +82,12 @@ func valueCases() []testCase {
 		{"ValueNotKept", "The caller owns the slice that it passes, and may change it after the call.", func(e *env) {
 			value := []byte("one")
 			v, err := e.s.Put(e.ctx, "job", "", value)
-			if err != nil {
-				e.fatalf("create: %v", err)
-			}
+			e.Must("create", err)
 			copy(value, "XXX")
 			e.expect("job", v, "one")
 			value = append(value[:0], "two"...)
 			if v, err = e.s.Put(e.ctx, "job", v, value); err != nil {
-				e.fatalf("put: %v", err)
+				e.Fatalf("put: %v", err)
 			}
 			copy(value, "XXX")
 			e.expect("job", v, "two")
@@ -109,11 +103,9 @@ func valueCases() []testCase {
 			if err == nil {
 				_, err = e.s.Put(e.ctx, "job", v, value)
 			}
-			if err != nil {
-				e.fatalf("put: %v", err)
-			}
+			e.Must("put", err)
 			if string(value) != awkwardValue() || len(bytes.Trim(rest, "\xAA")) != 0 {
-				e.errorf("Put changed the slice that it received, or the bytes after its end")
+				e.Errorf("Put changed the slice that it received, or the bytes after its end")
 			}
 		}},
 	}
@@ -131,7 +123,7 @@ func caseValueNotShared(e *env) {
 		first, second := e.state("job"), e.state("job")
 		spoil(first.Value)
 		if string(second.Value) != "one" {
-			e.fatalf("two calls of Get returned the same slice")
+			e.Fatalf("two calls of Get returned the same slice")
 		}
 		e.expect("job", v, "one")
 	}

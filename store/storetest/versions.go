@@ -31,7 +31,7 @@ func versionCases() []testCase {
 			b := e.put("job", a, "B")
 			a2 := e.put("job", b, "A")
 			if a2 == a {
-				e.fatalf("the second A has the same version %q as the first A", a)
+				e.Fatalf("the second A has the same version %q as the first A", a)
 			}
 			_, err := e.s.Put(e.ctx, "job", a, []byte("C"))
 			e.refused("a put with the first A's version", err, entry("job", a2, "A"))
@@ -102,7 +102,7 @@ type versions map[store.Version]string
 
 func (seen versions) add(e *env, v store.Version, what string) {
 	if first, ok := seen[v]; ok {
-		e.fatalf("%s has version %q, which %s already had", what, v, first)
+		e.Fatalf("%s has version %q, which %s already had", what, v, first)
 	}
 	seen[v] = what
 }

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/suitetest"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -17,7 +18,7 @@ import (
 func watchCases() []testCase {
 	return []testCase{
 		{"WatchDiffers", "If the version already differs from the argument seen, Watch returns at once.", func(e *env) {
-			w := e.watcher()
+			w := need[store.Watcher](e, e.other)
 			v1 := e.create("job", "one")
 			v2 := e.put("job", v1, "two")
 			e.watchEnds(w, "job", "", "the register exists, and seen is zero")
@@ -29,18 +30,18 @@ func watchCases() []testCase {
 			e.watchEnds(w, "job", "", "the register exists again, and seen is zero")
 		}},
 		{"WatchPut", "Watch returns when a put writes the register, also with the same value.", func(e *env) {
-			w := e.watcher()
+			w := need[store.Watcher](e, e.other)
 			v := e.create("job", "same")
 			e.watchWoken(w, "job", v, "a put", func() { v = e.put("job", v, "same") })
 			e.watchWoken(w, "job", v, "a second put", func() { v = e.put("job", v, "other") })
 		}},
 		{"WatchDelete", "Watch returns when the register is deleted.", func(e *env) {
-			w := e.watcher()
+			w := need[store.Watcher](e, e.other)
 			v := e.create("job", "one")
 			e.watchWoken(w, "job", v, "a delete", func() { e.delete("job", v) })
 		}},
 		{"WatchCreate", "Watch of an absent register returns when it is created, for the first time and after a delete.", func(e *env) {
-			w := e.watcher()
+			w := need[store.Watcher](e, e.other)
 			var v store.Version
 			e.watchWoken(w, "job", "", "its creation", func() { v = e.create("job", "one") })
 			e.delete("job", v)
@@ -48,13 +49,11 @@ func watchCases() []testCase {
 			e.watchWoken(w, "deep/er/job", "", "its creation, many segments down", func() { e.create("deep/er/job", "three") })
 		}},
 		{"WatchUnsynced", "Watch returns when an unsynced put writes the register.", func(e *env) {
-			w := e.watcher()
-			p := e.unsyncedPutter()
+			w := need[store.Watcher](e, e.other)
+			p := need[store.UnsyncedPutter](e, e.s)
 			v := e.create("job", "one")
 			e.watchWoken(w, "job", v, "an unsynced put", func() {
-				if _, err := p.PutUnsynced(e.ctx, "job", v, []byte("two")); err != nil {
-					e.fatalf("unsynced put: %v", err)
-				}
+				e.Must("unsynced put", suitetest.ErrOf(p.PutUnsynced(e.ctx, "job", v, []byte("two"))))
 			})
 		}},
 		{"WatchCancel", "If the context ends before or during the wait, Watch returns the context's error.", caseWatchCancel},
@@ -64,19 +63,10 @@ func watchCases() []testCase {
 	}
 }
 
-// watcher returns the ability of the handle for reads, or ends the case.
-func (e *env) watcher() store.Watcher {
-	w, ok := store.As[store.Watcher](e.other)
-	if !ok {
-		e.absent("the store is not a Watcher")
-	}
-	return w
-}
-
 // watchEnds checks that Watch returns nil without a further change.
 func (e *env) watchEnds(w store.Watcher, key string, seen store.Version, why string) {
 	if err := w.Watch(e.ctx, key, seen); err != nil {
-		e.fatalf("Watch of %q should return nil at once, because %s; got %v", key, why, err)
+		e.Fatalf("Watch of %q should return nil at once, because %s; got %v", key, why, err)
 	}
 }
 
@@ -92,7 +82,7 @@ func (e *env) watchWoken(w store.Watcher, key string, seen store.Version, what s
 	time.Sleep(aMoment)
 	change()
 	if err := <-woken; err != nil {
-		e.fatalf("Watch of %q did not return after %s: %v", key, what, err)
+		e.Fatalf("Watch of %q did not return after %s: %v", key, what, err)
 	}
 }
 
@@ -113,7 +103,7 @@ func (e *env) watchUntilChanged(w store.Watcher, key string, seen store.Version)
 }
 
 func caseWatchCancel(e *env) {
-	w := e.watcher()
+	w := need[store.Watcher](e, e.other)
 	v := e.create("job", "one")
 	for key, seen := range map[string]store.Version{"job": v, "absent": ""} {
 		// Without a change only the context ends it. A return without a change is allowed;
@@ -125,16 +115,16 @@ func caseWatchCancel(e *env) {
 			return err
 		}
 		if err := watch(e.ended()); !errors.Is(err, context.Canceled) {
-			e.errorf("Watch of %q with a context that has ended: got %v, want the error of the context", key, err)
+			e.Errorf("Watch of %q with a context that has ended: got %v, want the error of the context", key, err)
 		}
 		ctx, cancel := context.WithCancel(e.ctx)
 		time.AfterFunc(aMoment, cancel)
 		if err := watch(ctx); !errors.Is(err, context.Canceled) {
-			e.errorf("Watch of %q whose context is cancelled during the wait: got %v, want the error of the context", key, err)
+			e.Errorf("Watch of %q whose context is cancelled during the wait: got %v, want the error of the context", key, err)
 		}
 		ctx, cancel = context.WithTimeout(e.ctx, aMoment)
 		if err := watch(ctx); !errors.Is(err, context.DeadlineExceeded) {
-			e.errorf("Watch of %q after its deadline: got %v, want the error of the context", key, err)
+			e.Errorf("Watch of %q after its deadline: got %v, want the error of the context", key, err)
 		}
 		cancel()
 	}
@@ -143,7 +133,7 @@ func caseWatchCancel(e *env) {
 }
 
 func caseWatchMany(e *env) {
-	w := e.watcher()
+	w := need[store.Watcher](e, e.other)
 	n := 4 * e.Racers
 	errs := make(chan error, 2*n)
 	v := e.create("job", "one")
@@ -158,13 +148,13 @@ func caseWatchMany(e *env) {
 	}
 	for range 2 * n {
 		if err := <-errs; err != nil {
-			e.fatalf("a change did not wake one of %d watches: %v", 2*n, err)
+			e.Fatalf("a change did not wake one of %d watches: %v", 2*n, err)
 		}
 	}
 }
 
 func caseWatchNoGap(e *env) {
-	w := e.watcher()
+	w := need[store.Watcher](e, e.other)
 	var v store.Version
 	for round := range 4 * e.Rounds {
 		seen := e.state("job").Version
@@ -183,10 +173,10 @@ func caseWatchNoGap(e *env) {
 		}
 		err := e.watchUntilChanged(w, "job", seen)
 		if werr := <-written; werr != nil {
-			e.fatalf("write: %v", werr)
+			e.Fatalf("write: %v", werr)
 		}
 		if err != nil {
-			e.fatalf("round %d: Watch missed a change between Get and Watch: %v", round, err)
+			e.Fatalf("round %d: Watch missed a change between Get and Watch: %v", round, err)
 		}
 	}
 }
@@ -194,7 +184,7 @@ func caseWatchNoGap(e *env) {
 // caseWatchFollow has several series of changes, since only the last change of a series can
 // be missed for ever.
 func caseWatchFollow(e *env) {
-	w := e.watcher()
+	w := need[store.Watcher](e, e.other)
 	v := e.create("job", "0")
 	for series := range 5 {
 		last := strconv.Itoa((series + 1) * e.Rounds)
@@ -208,13 +198,13 @@ func caseWatchFollow(e *env) {
 				breathe()
 				var err error
 				if v, err = e.s.Put(e.ctx, "job", v, []byte(strconv.Itoa(series*e.Rounds+n+1))); err != nil {
-					e.errorf("Put of the only writer: %v", err)
+					e.Errorf("Put of the only writer: %v", err)
 					return
 				}
 			}
 		})
 		if got, want := int(followed.Load()), min(e.Racers, 8); got != want {
-			e.fatalf("%d of %d callers saw the last state, want all", got, want)
+			e.Fatalf("%d of %d callers saw the last state, want all", got, want)
 		}
 	}
 }
@@ -224,7 +214,7 @@ func (e *env) follow(w store.Watcher, last string, followed *atomic.Int32) {
 	for e.ctx.Err() == nil {
 		value, seen, err := e.other.Get(e.ctx, "job")
 		if err != nil {
-			e.errorf("get: %v", err)
+			e.Errorf("get: %v", err)
 			return
 		}
 		if string(value) == last {
@@ -233,7 +223,7 @@ func (e *env) follow(w store.Watcher, last string, followed *atomic.Int32) {
 		}
 		time.Sleep(rand.N(200 * time.Microsecond)) // often longer than the writer's
 		if err := w.Watch(e.ctx, "job", seen); err != nil {
-			e.errorf("a caller was not woken after %s of %s changes: %v", value, last, err)
+			e.Errorf("a caller was not woken after %s of %s changes: %v", value, last, err)
 			return
 		}
 	}
