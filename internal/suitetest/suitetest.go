@@ -237,6 +237,14 @@ func (r *Recorder) Must(what string, err error) {
 	}
 }
 
+// OK reports the error of a call, and returns whether there was none. Any goroutine may call it.
+func (r *Recorder) OK(what string, err error) bool {
+	if err != nil {
+		r.Errorf("%s: %v (%v)", what, err, store.OutcomeOf(err))
+	}
+	return err == nil
+}
+
 // ErrOf returns the error of a call whose other result does not count.
 func ErrOf[T any](_ T, err error) error { return err }
 

@@ -64,8 +64,7 @@ func caseRaceCount(e *env) {
 	e.race(func(i int) {
 		for done := 0; done < e.Rounds && e.ctx.Err() == nil; {
 			item, err := e.handle(i).Get(e.ctx, e.key(0), nil)
-			if err != nil {
-				e.Errorf("get: %v", err)
+			if !e.OK("get", err) {
 				return
 			}
 			was, _ := item["n"].(largeitem.Number)
@@ -96,8 +95,7 @@ func caseRaceUpdates(e *env) {
 				_, err := e.handle(i).Update(e.ctx, e.key(0), change{Set: attributes{fmt.Sprintf("a%d", i): largeitem.Number(strconv.Itoa(round))}}, nil)
 				return err
 			})
-			if err != nil {
-				e.Errorf("update: %v", err)
+			if !e.OK("update", err) {
 				return
 			}
 		}
@@ -163,8 +161,7 @@ func caseRaceRead(e *env) {
 				}
 				return err
 			})
-			if err != nil {
-				e.Errorf("write: %v", err)
+			if !e.OK("write", err) {
 				return
 			}
 		}

@@ -50,7 +50,7 @@ func caseElection(e *env) {
 		value := fmt.Sprint("candidate ", i)
 		candidates.Go(func() {
 			g, err := candidate.Campaign(e.ctx, []byte(value))
-			if !e.did("Campaign", err) {
+			if !e.OK("Campaign", err) {
 				return
 			}
 			mu.Lock()
@@ -58,10 +58,10 @@ func caseElection(e *env) {
 			last = g.Token()
 			mu.Unlock()
 			for _, v := range []string{value, value + " again"} {
-				e.did("Proclaim", candidate.Proclaim(e.ctx, []byte(v)))
+				e.OK("Proclaim", candidate.Proclaim(e.ctx, []byte(v)))
 				e.leads(reader, v, g.Token())
 			}
-			e.did("Resign", candidate.Resign(e.ctx))
+			e.OK("Resign", candidate.Resign(e.ctx))
 		})
 	}
 }

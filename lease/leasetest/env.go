@@ -37,14 +37,6 @@ const (
 	maxClockDrift = lease.DefaultMaxClockDrift
 )
 
-// did reports the error of a call on another goroutine than that of the case. It returns whether there was none.
-func (e *env) did(what string, err error) bool {
-	if err != nil {
-		e.Errorf("%s: %v", what, err)
-	}
-	return err == nil
-}
-
 // higher reports a token that is not higher than the token before.
 func (e *env) higher(token, before uint64) {
 	if token <= before {

@@ -210,9 +210,7 @@ func caseReleaseLost(e *env) {
 // steal takes the lock in the middle of another's write, on whose goroutine it runs.
 func (e *env) steal(c *lease.Client) *lease.Guard {
 	g, err := c.TryAcquire(e.ctx, job, nil)
-	if err != nil {
-		e.Errorf("TryAcquire during the write of another client: %v", err)
-	}
+	e.OK("TryAcquire during the write of another client", err)
 	return g
 }
 

@@ -46,7 +46,7 @@ func grantCases() []testCase {
 			})
 			var wg sync.WaitGroup
 			wg.Go(func() {
-				if g, err := c.Acquire(e.ctx, job, nil); e.did("Acquire", err) {
+				if g, err := c.Acquire(e.ctx, job, nil); e.OK("Acquire", err) {
 					e.higher(g.Token(), holder.Token())
 				}
 			})
@@ -275,11 +275,11 @@ func caseContenders(e *env) {
 		wg.Go(func() {
 			for range each {
 				g, err := c.Acquire(e.ctx, job, nil)
-				if !e.did("Acquire", err) {
+				if !e.OK("Acquire", err) {
 					return
 				}
 				e.raise(st, g)
-				e.did("Release", g.Release(e.ctx))
+				e.OK("Release", g.Release(e.ctx))
 			}
 		})
 	}
@@ -313,7 +313,5 @@ func (e *env) raise(st store.Store, g *lease.Guard) {
 	if err == nil {
 		_, err = st.Put(e.ctx, "counter", v, value)
 	}
-	if err != nil {
-		e.Errorf("another client changed the counter at the same time: %v", err)
-	}
+	e.OK("another client changed the counter at the same time", err)
 }

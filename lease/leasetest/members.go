@@ -71,7 +71,7 @@ func caseReaders(e *env) {
 	waits.Go(func() {
 		var err error
 		writer, err = h.Acquire(e.ctx)
-		e.did("Acquire", err)
+		e.OK("Acquire", err)
 	})
 	defer waits.Wait()
 	e.queued(1)
@@ -163,9 +163,9 @@ func caseFair(e *env) {
 				left.Done()
 				return
 			}
-			if e.did("Acquire", err) {
+			if e.OK("Acquire", err) {
 				order <- i
-				e.did("Release", g.Release(e.ctx))
+				e.OK("Release", g.Release(e.ctx))
 			}
 		})
 		e.queued(i + 1)
@@ -194,8 +194,8 @@ func caseDeadReader(e *env) {
 	h := e.with(e.opened(e.b, nil), lease.LockOptions{})
 	var waits sync.WaitGroup
 	waits.Go(func() {
-		if g, err := h.Acquire(e.ctx); e.did("Acquire", err) {
-			e.did("Release", g.Release(e.ctx))
+		if g, err := h.Acquire(e.ctx); e.OK("Acquire", err) {
+			e.OK("Release", g.Release(e.ctx))
 		}
 	})
 	defer waits.Wait()

@@ -65,13 +65,10 @@ func caseAll(e *env) {
 		wg.Go(func() {
 			for range 3 {
 				set, err := lease.AcquireAll(e.ctx, hs...)
-				if err != nil {
-					e.Errorf("AcquireAll: %v", err)
+				if !e.OK("AcquireAll", err) {
 					return
 				}
-				if err := errors.Join(set.Err(), set.Release(e.ctx)); err != nil {
-					e.Errorf("the set of guards ended: %v", err)
-				}
+				e.OK("the set of guards ended", errors.Join(set.Err(), set.Release(e.ctx)))
 			}
 		})
 	}

@@ -74,18 +74,14 @@ func basicCases() []testCase {
 		{"Delete", "Delete removes an object.", func(e *env) {
 			e.put("a", "one", nil)
 			e.put("ab", "two", nil)
-			if err := e.b.Delete(e.ctx, "a", nil); err != nil {
-				e.Errorf("delete: %v", err)
-			}
+			e.OK("delete", e.b.Delete(e.ctx, "a", nil))
 			e.expectAbsent("a")
 			if got := e.list("", nil); len(got) != 1 || got[0] != "ab" {
 				e.Errorf("the listing shows %q", got)
 			}
 		}},
 		{"DeleteAbsent", "Deleting without a condition what does not exist succeeds.", func(e *env) {
-			if err := e.b.Delete(e.ctx, "a", nil); err != nil {
-				e.Errorf("delete: %v", err)
-			}
+			e.OK("delete", e.b.Delete(e.ctx, "a", nil))
 		}},
 		{"Keys", "A key is any text that the rules allow, and nothing is taken for a pattern or a path.", func(e *env) {
 			keys := []string{

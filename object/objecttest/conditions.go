@@ -6,6 +6,7 @@ import (
 	"io"
 	"strings"
 
+	"github.com/holdfast-go/holdfast/internal/suitetest"
 	"github.com/holdfast-go/holdfast/object"
 )
 
@@ -86,9 +87,7 @@ func conditionCases() []testCase {
 // body is being sent.
 func (e *env) lateChange(opts *object.PutOptions, prev object.Version) {
 	body := io.MultiReader(strings.NewReader(e.large()), readerFunc(func() {
-		if _, err := e.b.Put(e.ctx, "a", strings.NewReader("faster"), nil); err != nil {
-			e.Errorf("put: %v", err)
-		}
+		e.OK("put", suitetest.ErrOf(e.b.Put(e.ctx, "a", strings.NewReader("faster"), nil)))
 	}), strings.NewReader("the end"))
 	_, err := e.b.Put(e.ctx, "a", body, opts)
 	e.conflict("a large put whose condition stopped holding on the way", err)
@@ -111,9 +110,7 @@ func caseDeleteIfMatch(e *env) {
 	v2 := e.put("a", "two", nil)
 	e.conflict("a delete with an old version", e.b.Delete(e.ctx, "a", &object.DeleteOptions{IfMatch: v1}))
 	e.expect("a", v2, "two")
-	if err := e.b.Delete(e.ctx, "a", &object.DeleteOptions{IfMatch: v2}); err != nil {
-		e.Errorf("delete: %v", err)
-	}
+	e.OK("delete", e.b.Delete(e.ctx, "a", &object.DeleteOptions{IfMatch: v2}))
 	e.expectAbsent("a")
 	e.conflict("a second delete of the same version", e.b.Delete(e.ctx, "a", &object.DeleteOptions{IfMatch: v2}))
 }
@@ -125,9 +122,7 @@ func caseDeleteOrAbsent(e *env) {
 	e.conflict("a delete with an old version", e.b.Delete(e.ctx, "a", &object.DeleteOptions{IfMatch: v1, OrAbsent: true}))
 	e.expect("a", v2, "two")
 	for range 2 {
-		if err := e.b.Delete(e.ctx, "a", &object.DeleteOptions{IfMatch: v2, OrAbsent: true}); err != nil {
-			e.Errorf("delete: %v", err)
-		}
+		e.OK("delete", e.b.Delete(e.ctx, "a", &object.DeleteOptions{IfMatch: v2, OrAbsent: true}))
 		e.expectAbsent("a")
 	}
 }

@@ -85,14 +85,12 @@ func caseRaceCount(e *env) {
 	e.race(func(i int) {
 		for n := 0; n < each; {
 			r, err := e.handle(i).Get(e.ctx, "a", nil)
-			if err != nil {
-				e.Errorf("get: %v", err)
+			if !e.OK("get", err) {
 				return
 			}
 			body, err := io.ReadAll(r)
 			r.Close()
-			if err != nil {
-				e.Errorf("read: %v", err)
+			if !e.OK("read", err) {
 				return
 			}
 			count, _, _ := strings.Cut(string(body), " ")
@@ -151,8 +149,7 @@ func caseRaceRead(e *env) {
 				continue
 			}
 			r, err := e.handle(i).Get(e.ctx, "a", nil)
-			if err != nil {
-				e.Errorf("get: %v", err)
+			if !e.OK("get", err) {
 				return
 			}
 			body, err := io.ReadAll(r)

@@ -43,9 +43,7 @@ func readCases() []testCase {
 			for range 3 {
 				r, err := e.other.Get(e.ctx, "a", nil)
 				e.Must("get", err)
-				if _, err := r.Read(make([]byte, 10)); err != nil {
-					e.Errorf("read: %v", err)
-				}
+				e.OK("read", suitetest.ErrOf(r.Read(make([]byte, 10))))
 				r.Close()
 			}
 			if info, err := e.other.Stat(e.ctx, "a"); err != nil || info.Version != v {

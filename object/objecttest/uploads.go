@@ -117,9 +117,7 @@ func uploadCases() []testCase {
 				e.Errorf("last part: %v, %v, %v", last, now, err)
 			}
 			for range 2 {
-				if err := up.AbortUpload(e.ctx, u); err != nil {
-					e.Errorf("abort: %v", err)
-				}
+				e.OK("abort", up.AbortUpload(e.ctx, u))
 			}
 			if left := e.uploads("a"); len(left) > 0 {
 				e.Errorf("left behind: %+v", left)

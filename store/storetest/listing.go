@@ -276,8 +276,7 @@ func caseListDuringWrites(e *env) {
 		defer cancel()
 		for range e.Rounds {
 			keys, err := e.list(e.ctx, "a")
-			if err != nil {
-				e.Errorf("list: %v", err)
+			if !e.OK("list", err) {
 				return
 			}
 			slices.Sort(keys)

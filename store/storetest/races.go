@@ -128,8 +128,7 @@ func caseRaceCreateDelete(e *env) {
 				breathe()
 				continue
 			}
-			if err != nil {
-				e.Errorf("create: %v", err)
+			if !e.OK("create", err) {
 				return
 			}
 			if n := inside.Add(1); n != 1 {
@@ -137,8 +136,7 @@ func caseRaceCreateDelete(e *env) {
 			}
 			breathe()
 			inside.Add(-1)
-			if err := e.insist(func() error { return s.Delete(e.ctx, "lock", v) }); err != nil {
-				e.Errorf("Delete of the caller's own register: %v", err)
+			if !e.OK("Delete of the caller's own register", e.insist(func() error { return s.Delete(e.ctx, "lock", v) })) {
 				return
 			}
 			round++
@@ -201,9 +199,7 @@ func caseRaceNeighbours(e *env) {
 				if err == nil {
 					err = s.Delete(e.ctx, other, v)
 				}
-				if err != nil {
-					e.Errorf("a call on the caller's own register: %v", err)
-				}
+				e.OK("a call on the caller's own register", err)
 			}
 		}
 	})
@@ -303,8 +299,7 @@ func caseWholeReads(e *env) {
 		for n := 0; ctx.Err() == nil || n == 0; n++ {
 			breathe()
 			value, v, err := s.Get(e.ctx, "job")
-			if err != nil {
-				e.Errorf("get: %v", err)
+			if !e.OK("get", err) {
 				return
 			}
 			whole := string(value)

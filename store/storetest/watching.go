@@ -213,8 +213,7 @@ func caseWatchFollow(e *env) {
 func (e *env) follow(w store.Watcher, last string, followed *atomic.Int32) {
 	for e.ctx.Err() == nil {
 		value, seen, err := e.other.Get(e.ctx, "job")
-		if err != nil {
-			e.Errorf("get: %v", err)
+		if !e.OK("get", err) {
 			return
 		}
 		if string(value) == last {
