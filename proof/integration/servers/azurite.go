@@ -1,6 +1,7 @@
 package servers
 
 import (
+	"cmp"
 	"context"
 	"embed"
 	"os"
@@ -57,13 +58,7 @@ func (a *Azurite) Start(ctx context.Context) error {
 // NewAzurite starts a server without data. When the test ends, it stops the server.
 func NewAzurite(t testing.TB) *Azurite {
 	t.Helper()
-	return get(t, "Azurite", func(ctx context.Context) (*Azurite, error) {
-		a, err := StartAzurite(ctx, t.TempDir())
-		if err == nil {
-			t.Cleanup(a.Kill)
-		}
-		return a, err
-	})
+	return started(t, "Azurite", func(ctx context.Context) (*Azurite, error) { return StartAzurite(ctx, t.TempDir()) })
 }
 
 // StartAzurite is like NewAzurite, for programs that are not tests. The caller must kill the server. The server
@@ -152,10 +147,7 @@ func (a *Azurite) NewContainer(t testing.TB) string {
 // URL returns the URL of a container for the command and the stores. If the address is not empty, it replaces
 // the address of the server.
 func (a *Azurite) URL(container, address string) string {
-	if address == "" {
-		address = a.Address()
-	}
-	return "azblob://" + AzuriteAccount + "/" + container + "?endpoint=http://" + address
+	return "azblob://" + AzuriteAccount + "/" + container + "?endpoint=http://" + cmp.Or(address, a.Address())
 }
 
 // Env returns the environment variable with which programs use the server.

@@ -7,6 +7,7 @@ import (
 	"context"
 	"crypto/sha512"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -89,6 +90,17 @@ func goCommand(ctx context.Context, dir string, args ...string) *exec.Cmd {
 		"GOOS=", "GOARCH=", "GO111MODULE=")
 	cmd.Dir = dir
 	return cmd
+}
+
+// goModule fetches a module, and returns its directory and its file go.mod.
+func goModule(ctx context.Context, dir, pkg, version string) (source, goMod string, err error) {
+	out, err := goCommand(ctx, dir, "mod", "download", "-json", pkg+"@"+version).Output()
+	if err != nil {
+		return "", "", fmt.Errorf("fetch %s: %w: %s", pkg, err, out)
+	}
+	var module struct{ Dir, GoMod string }
+	err = json.Unmarshal(out, &module)
+	return module.Dir, module.GoMod, err
 }
 
 // dynamoDir returns the directory that holds DynamoDBLocal.jar.

@@ -88,24 +88,9 @@ func startEtcd(ctx context.Context, under []string, dir string, n int, flags ...
 				"--initial-cluster", strings.Join(cluster, ","), "--logger", "zap",
 			}, flags)
 			return exec.Command(line[0], line[1:]...), nil
-		}, healthy)})
+		}, func(ctx context.Context, address string) error { // which it is if it has a leader
+			return answers(ctx, http.DefaultClient, "http://"+address+"/health")
+		})})
 	}
 	return members, errors.Join(workerpool.Each(n, n, func(i int) error { return members[i].Start(ctx) })...)
-}
-
-// healthy returns nil if a member has a leader.
-func healthy(ctx context.Context, address string) error {
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/health", nil)
-	if err != nil {
-		return err
-	}
-	resp, err := http.DefaultClient.Do(r)
-	if err != nil {
-		return err
-	}
-	resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		return fmt.Errorf("its health: %s", resp.Status)
-	}
-	return nil
 }

@@ -2,6 +2,7 @@ package servers
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -58,13 +59,9 @@ func newGCS(t testing.TB, corrected bool, args ...string) *GCS {
 			"-public-host", "127.0.0.1", "-log-level", "error"}, args...)...)
 		return cmd, nil
 	}, func(ctx context.Context, address string) error {
-		resp, err := httpDo(ctx, http.MethodGet, "http://"+address+"/_internal/healthcheck", nil)
-		if err == nil {
-			resp.Body.Close()
-		}
-		return err
+		return answers(ctx, http.DefaultClient, "http://"+address+"/_internal/healthcheck")
 	})
-	started(t, g.Restartable)
+	g.startFor(t)
 	if corrected {
 		g.front = httptest.NewServer(g)
 		t.Cleanup(g.front.Close)
@@ -90,10 +87,7 @@ func (g *GCS) Kill() {
 
 // URL returns the URL of a store in a bucket. If the parameter address is empty, it is that of the server.
 func (g *GCS) URL(bucket, address string) string {
-	if address == "" {
-		address = g.Address()
-	}
-	return "gs://" + bucket + "?anonymous=true&endpoint=" + url.QueryEscape("http://"+address)
+	return "gs://" + bucket + "?anonymous=true&endpoint=" + url.QueryEscape("http://"+cmp.Or(address, g.Address()))
 }
 
 // NewBucket creates a bucket, and returns its name.

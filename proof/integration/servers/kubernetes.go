@@ -4,9 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/rsa"
-	"crypto/tls"
 	"crypto/x509"
-	"encoding/json"
 	"encoding/pem"
 	"fmt"
 	"net/http"
@@ -83,7 +81,7 @@ func NewKubernetes(t testing.TB) *Kubernetes {
 		}
 		return err
 	})
-	started(t, k.Restartable)
+	k.startFor(t)
 	return k
 }
 
@@ -98,21 +96,17 @@ func (k *Kubernetes) Ask(t testing.TB, method, path, body string) (status int) {
 }
 
 func (k *Kubernetes) ask(ctx context.Context, address, method, path, body string) (status int, err error) {
-	text, err := os.ReadFile(k.Cert)
+	client, err := trusting(k.Cert)
 	if err != nil {
 		return 0, err
 	}
-	pool := x509.NewCertPool()
-	pool.AppendCertsFromPEM(text)
-	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}}
-	defer transport.CloseIdleConnections()
 	r, err := http.NewRequestWithContext(ctx, method, "https://"+address+path, strings.NewReader(body))
 	if err != nil {
 		return 0, err
 	}
 	r.Header.Set("Authorization", "Bearer "+KubeAdmin)
 	r.Header.Set("Content-Type", "application/yaml") // JSON is YAML, too
-	resp, err := (&http.Client{Transport: transport}).Do(r)
+	resp, err := client.Do(r)
 	if err != nil {
 		return 0, err
 	}
@@ -140,15 +134,11 @@ var unreleased = regexp.MustCompile(`(?m)^\s*(k8s\.io/[\w.-]+) v0\.0\.0$`)
 // builds it in a module of its own, with the same replacements by released versions.
 func kubeAPIServer(ctx context.Context) (string, error) {
 	dir, err := cached(fmt.Sprintf("kube-apiserver-%s-%s-%s", kubeVersion, runtime.GOOS, runtime.GOARCH), func(dir string) error {
-		out, err := goCommand(ctx, dir, "mod", "download", "-json", kubePackage+"@"+kubeVersion).Output()
+		_, goMod, err := goModule(ctx, dir, kubePackage, kubeVersion)
 		if err != nil {
-			return fmt.Errorf("fetch Kubernetes: %w: %s", err, out)
-		}
-		var module struct{ GoMod string }
-		if err := json.Unmarshal(out, &module); err != nil {
 			return err
 		}
-		requires, err := os.ReadFile(module.GoMod)
+		requires, err := os.ReadFile(goMod)
 		if err != nil {
 			return err
 		}

@@ -1,6 +1,7 @@
 package servers
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"fmt"
@@ -21,13 +22,7 @@ type MariaDB struct{ *Restartable }
 // the test ends, it stops the server.
 func NewMariaDB(t testing.TB, args ...string) *MariaDB {
 	t.Helper()
-	return get(t, "MariaDB", func(ctx context.Context) (*MariaDB, error) {
-		m, err := StartMariaDB(ctx, t.TempDir(), args...)
-		if err == nil {
-			t.Cleanup(m.Kill)
-		}
-		return m, err
-	})
+	return started(t, "MariaDB", func(ctx context.Context) (*MariaDB, error) { return StartMariaDB(ctx, t.TempDir(), args...) })
 }
 
 // StartMariaDB is like NewMariaDB, for programs that are not tests. The caller must kill the server.
@@ -82,8 +77,5 @@ func StartMariaDB(ctx context.Context, dir string, args ...string) (*MariaDB, er
 // DSN returns the name of a database for the driver. If the address is not empty, it replaces the address of
 // the server.
 func (m *MariaDB) DSN(address, database string) string {
-	if address == "" {
-		address = m.Address()
-	}
-	return "root@tcp(" + address + ")/" + database
+	return "root@tcp(" + cmp.Or(address, m.Address()) + ")/" + database
 }

@@ -2,11 +2,8 @@ package servers
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"encoding/json"
 	"errors"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -47,31 +44,18 @@ func NewPebble(t testing.TB, httpPort int) *Pebble {
 			cmd := exec.Command("sh", "-c", `exec "$0" -config "$1" >"$2"`, bin, file, p.log)
 			cmd.Env = append(cmd.Env, "PEBBLE_VA_NOSLEEP=1", "PEBBLE_AUTHZREUSE=0")
 			return cmd, errors.Join(err, os.WriteFile(file, config, 0o600))
-		}, p.ready)
+		}, func(ctx context.Context, _ string) error {
+			client, err := trusting(p.CA)
+			if err != nil {
+				return err
+			}
+			return answers(ctx, client, p.Directory)
+		})
 		if err == nil {
 			t.Cleanup(proc.stop)
 		}
 		return p, err
 	})
-}
-
-func (p *Pebble) ready(ctx context.Context, _ string) error {
-	pem, err := os.ReadFile(p.CA)
-	if err != nil {
-		return err
-	}
-	roots := x509.NewCertPool()
-	roots.AppendCertsFromPEM(pem)
-	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}, DisableKeepAlives: true}}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, p.Directory, nil)
-	if err != nil {
-		return err
-	}
-	resp, err := client.Do(req)
-	if err != nil {
-		return err
-	}
-	return resp.Body.Close()
 }
 
 var (

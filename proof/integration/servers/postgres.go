@@ -1,6 +1,7 @@
 package servers
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -66,10 +67,7 @@ func StartPostgres(ctx context.Context, dir string) (*Postgres, error) {
 // URL returns the URL of the database. If the parameter is not empty, it replaces the address of the
 // server.
 func (p *Postgres) URL(address string) string {
-	if address == "" {
-		address = p.Address()
-	}
-	return "postgres://postgres@" + address + "/postgres?sslmode=disable"
+	return "postgres://postgres@" + cmp.Or(address, p.Address()) + "/postgres?sslmode=disable"
 }
 
 // init makes the cluster.

@@ -3,7 +3,6 @@ package servers
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"os"
 	"os/exec"
@@ -28,7 +27,7 @@ type Redis struct {
 func NewRedis(t testing.TB, args ...string) *Redis {
 	t.Helper()
 	r := newRedis(t.TempDir(), nil, args...)
-	started(t, r.Restartable)
+	r.startFor(t)
 	return r
 }
 
@@ -36,14 +35,12 @@ func NewRedis(t testing.TB, args ...string) *Redis {
 // [Certificate].
 func NewRedisTLS(t testing.TB, cert, key string, args ...string) *Redis {
 	t.Helper()
-	text, err := os.ReadFile(cert)
+	client, err := trustingTLS(cert)
 	if err != nil {
 		t.Fatal(err)
 	}
-	client := &tls.Config{RootCAs: x509.NewCertPool()}
-	client.RootCAs.AppendCertsFromPEM(text)
 	r := newRedis(t.TempDir(), client, append(args, "--tls-cert-file", cert, "--tls-key-file", key, "--tls-ca-cert-file", cert, "--tls-auth-clients", "no")...)
-	started(t, r.Restartable)
+	r.startFor(t)
 	return r
 }
 
@@ -125,7 +122,7 @@ func NewSentinel(t testing.TB, primary *Redis) string {
 		bin, err := lookPath("redis-server")
 		return exec.Command(bin, file, "--sentinel", "--port", portOf(address), "--bind", "127.0.0.1", "--daemonize", "no"), err
 	}, func(ctx context.Context, address string) error { return ping(ctx, address, nil) })
-	started(t, r)
+	r.startFor(t)
 	return r.Address()
 }
 

@@ -69,10 +69,16 @@ func (r *Restartable) Start(ctx context.Context) error {
 	return nil
 }
 
-// started starts a server for a test, and kills it when the test ends. A server that this machine does not
-// have ends the test.
-func started(t testing.TB, r *Restartable) {
+// startFor starts the server, which ends with the test.
+func (r *Restartable) startFor(t testing.TB) {
 	t.Helper()
-	get(t, r.name, func(ctx context.Context) (*Restartable, error) { return r, r.Start(ctx) })
-	t.Cleanup(r.Kill)
+	started(t, r.name, func(ctx context.Context) (*Restartable, error) { return r, r.Start(ctx) })
+}
+
+// started starts a server, which ends with the test.
+func started[T interface{ Kill() }](t testing.TB, name string, start func(ctx context.Context) (T, error)) T {
+	t.Helper()
+	server := get(t, name, start)
+	t.Cleanup(server.Kill)
+	return server
 }

@@ -2,7 +2,6 @@ package servers
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -35,16 +34,12 @@ var needless = map[string]*regexp.Regexp{
 // tofuBinary builds a copy of OpenTofu: "go install" refuses a module that replaces others.
 func tofuBinary(ctx context.Context) (string, error) {
 	dir, err := cached(fmt.Sprintf("tofu-%s-%s-%s", tofuVersion, runtime.GOOS, runtime.GOARCH), func(dir string) error {
-		out, err := goCommand(ctx, dir, "mod", "download", "-json", tofuPackage+"@"+tofuVersion).Output()
+		module, _, err := goModule(ctx, dir, tofuPackage, tofuVersion)
 		if err != nil {
-			return fmt.Errorf("fetch OpenTofu: %w: %s", err, out)
-		}
-		var module struct{ Dir string }
-		if err := json.Unmarshal(out, &module); err != nil {
 			return err
 		}
 		source := filepath.Join(dir, "source")
-		if err := os.CopyFS(source, os.DirFS(module.Dir)); err != nil {
+		if err := os.CopyFS(source, os.DirFS(module)); err != nil {
 			return err
 		}
 		for name, lines := range needless {
@@ -73,18 +68,8 @@ func NewTofuStates(t testing.TB, store string, env []string, args ...string) *Re
 		cmd.Env = append([]string{"HOLDFAST_STORE=" + store}, env...)
 		return cmd, nil
 	}, func(ctx context.Context, address string) error {
-		req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/healthz", nil)
-		if err != nil {
-			return err
-		}
-		resp, err := http.DefaultClient.Do(req)
-		if err == nil {
-			if resp.Body.Close(); resp.StatusCode != http.StatusOK {
-				err = fmt.Errorf("status %d", resp.StatusCode)
-			}
-		}
-		return err
+		return answers(ctx, http.DefaultClient, "http://"+address+"/healthz")
 	})
-	started(t, r)
+	r.startFor(t)
 	return r
 }
