@@ -156,44 +156,17 @@ func (n inode) String() string {
 	return b.String()
 }
 
-// set is a set of hashes with open addressing.
+// set is the states that were visited, each as a hash.
 type set struct {
 	seed maphash.Seed
-	slot []uint64 // zero: free
-	n    int
+	seen map[uint64]struct{}
 }
 
-func newSet() *set { return &set{seed: maphash.MakeSeed(), slot: make([]uint64, 1<<16)} }
+func newSet() *set { return &set{maphash.MakeSeed(), map[uint64]struct{}{}} }
 
-// add reports whether a state is new.
+// add reports whether the state is new.
 func (t *set) add(s *state) bool {
-	h := maphash.Comparable(t.seed, *s)
-	if h == 0 {
-		h = 1
-	}
-	if 10*t.n > 7*len(t.slot) {
-		old := t.slot
-		t.slot = make([]uint64, 2*len(old))
-		t.n = 0
-		for _, h := range old {
-			if h != 0 {
-				t.insert(h)
-			}
-		}
-	}
-	return t.insert(h)
-}
-
-func (t *set) insert(h uint64) bool {
-	mask := uint64(len(t.slot) - 1)
-	for i := h & mask; ; i = (i + 1) & mask {
-		switch t.slot[i] {
-		case 0:
-			t.slot[i] = h
-			t.n++
-			return true
-		case h:
-			return false
-		}
-	}
+	n := len(t.seen)
+	t.seen[maphash.Comparable(t.seed, *s)] = struct{}{}
+	return len(t.seen) > n
 }

@@ -68,13 +68,8 @@ func (m *Config) tip(s *state, c uint8) uint8 {
 }
 
 // upTo returns the entries up to a position in the log.
-func (s *state) upTo(order uint8) (all set) {
-	for i := uint8(1); i <= s.n; i++ {
-		if o := s.entries[i].order; o != 0 && o <= order {
-			all = all.with(i)
-		}
-	}
-	return all
+func (s *state) upTo(order uint8) set {
+	return s.where(func(i uint8) bool { o := s.entries[i].order; return o != 0 && o <= order })
 }
 
 // first returns the entry of which i is a duplicate, or i.
@@ -86,13 +81,8 @@ func (s *state) first(i uint8) uint8 {
 }
 
 // copies returns an entry and its duplicate.
-func (s *state) copies(i uint8) (all set) {
-	for j := uint8(1); j <= s.n; j++ {
-		if s.first(j) == s.first(i) {
-			all = all.with(j)
-		}
-	}
-	return all
+func (s *state) copies(i uint8) set {
+	return s.where(func(j uint8) bool { return s.first(j) == s.first(i) })
 }
 
 // number returns the number of an entry. A confirmation has the number of its snapshot.
@@ -126,9 +116,19 @@ func (s *state) newestOf(among set) (newest uint8) {
 }
 
 // visible returns the entries that a listing shows.
-func (s *state) visible() (all set) {
+func (s *state) visible() set {
+	return s.where(func(i uint8) bool { return s.entries[i].phase == visible })
+}
+
+// onTheWay returns the entries that are not visible yet.
+func (s *state) onTheWay() set {
+	return s.where(func(i uint8) bool { p := s.entries[i].phase; return p == flying || p == stamped })
+}
+
+// where returns the entries that fit.
+func (s *state) where(fits func(i uint8) bool) (all set) {
 	for i := uint8(1); i <= s.n; i++ {
-		if s.entries[i].phase == visible {
+		if fits(i) {
 			all = all.with(i)
 		}
 	}

@@ -5,12 +5,7 @@ package versionmodel
 func (m *Config) beginPause(s *state, c uint8) {
 	cl := &s.clients[c]
 	cl.pauseSeen = cl.seen
-	cl.pauseFlying, cl.pauseTimed = 0, 0
-	for i := uint8(1); i <= s.n; i++ {
-		if p := s.entries[i].phase; p == flying || p == stamped {
-			cl.pauseFlying = cl.pauseFlying.with(i)
-		}
-	}
+	cl.pauseFlying, cl.pauseTimed = s.onTheWay(), 0
 	for d := uint8(1); d <= m.clients(); d++ {
 		if st := s.clients[d].step; d != c && (st == sent || st == marking || st == paging) {
 			cl.pauseTimed = cl.pauseTimed.with(d)
@@ -20,15 +15,7 @@ func (m *Config) beginPause(s *state, c uint8) {
 
 // pauseOver reports whether a pause may end.
 func (m *Config) pauseOver(s *state, c uint8) bool {
-	if m.Broken || m.ShortSettle {
-		return true
-	}
-	for i := uint8(1); i <= s.n; i++ {
-		if p := s.entries[i].phase; s.clients[c].pauseFlying.has(i) && (p == flying || p == stamped) {
-			return false
-		}
-	}
-	return true
+	return m.Broken || m.ShortSettle || s.clients[c].pauseFlying&s.onTheWay() == 0
 }
 
 // endPause ends a pause: entries seen before the pause are no longer recent, and an

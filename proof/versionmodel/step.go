@@ -378,14 +378,7 @@ func (b *brancher) sent(c uint8) {
 }
 
 // answered reports whether the server can have answered a PUT.
-func (s *state) answered(i uint8) bool {
-	for j := uint8(1); j <= s.n; j++ {
-		if s.copies(i).has(j) && s.shown(j) {
-			return true
-		}
-	}
-	return false
-}
+func (s *state) answered(i uint8) bool { return s.copies(i)&s.where(s.shown) != 0 }
 
 // shown reports whether an entry took effect.
 func (s *state) shown(i uint8) bool {
