@@ -232,17 +232,17 @@ func dynamoAnswer(v any) *http.Response {
 	}, body)
 }
 
-func (d *DynamoDB) serve(op string, q dynamoRequest) *http.Response {
-	resp, err := d.answer(op, q)
-	if err != nil {
-		return dynamoFail(http.StatusBadRequest, "ValidationException", err.Error(), nil)
-	}
-	return resp
-}
-
-func (d *DynamoDB) answer(op string, q dynamoRequest) (resp *http.Response, err error) {
-	defer caught(&err)
-	return d.operate(op, q), nil
+func (d *DynamoDB) serve(op string, q dynamoRequest) (resp *http.Response) {
+	defer func() {
+		switch p := recover().(type) {
+		case nil:
+		case invalid:
+			resp = dynamoFail(http.StatusBadRequest, "ValidationException", p.text, nil)
+		default:
+			panic(p)
+		}
+	}()
+	return d.operate(op, q)
 }
 
 func (d *DynamoDB) operate(op string, q dynamoRequest) *http.Response {

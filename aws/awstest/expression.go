@@ -27,21 +27,8 @@ type expressions struct {
 // invalid is what the server calls a ValidationException.
 type invalid struct{ text string }
 
-func (e invalid) Error() string { return e.text }
-
 // refuse ends an evaluation: the request is not valid.
 func refuse(format string, args ...any) { panic(invalid{fmt.Sprintf(format, args...)}) }
-
-// caught sets *err to what was refused.
-func caught(err *error) {
-	switch p := recover().(type) {
-	case nil:
-	case invalid:
-		*err = p
-	default:
-		panic(p)
-	}
-}
 
 // newExpressions checks names and values of a request.
 func newExpressions(broken DynamoDBBroken, q dynamoRequest, item avItem) *expressions {

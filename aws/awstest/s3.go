@@ -3,8 +3,6 @@ package awstest
 import (
 	"bytes"
 	"cmp"
-	"crypto/md5"
-	"encoding/hex"
 	"encoding/xml"
 	"fmt"
 	"io"
@@ -224,21 +222,16 @@ func parseS3(r *http.Request) s3Request {
 func (r s3Request) name() string {
 	has := r.query.Has
 	if r.key == "" {
-		switch {
-		case r.Method == http.MethodHead:
+		if r.Method == http.MethodHead {
 			return "HeadBucket"
-		case has("versioning"):
-			return "GetBucketVersioning"
-		case has("object-lock"):
-			return "GetObjectLockConfiguration"
-		case has("lifecycle"):
-			return "GetBucketLifecycleConfiguration"
-		case has("uploads"):
-			return "ListMultipartUploads"
-		case has("versions"):
-			return "ListObjectVersions"
-		case has("delete"):
-			return "DeleteObjects"
+		}
+		for _, of := range []struct{ parameter, op string }{
+			{"versioning", "GetBucketVersioning"}, {"object-lock", "GetObjectLockConfiguration"}, {"lifecycle", "GetBucketLifecycleConfiguration"},
+			{"uploads", "ListMultipartUploads"}, {"versions", "ListObjectVersions"}, {"delete", "DeleteObjects"},
+		} {
+			if has(of.parameter) {
+				return of.op
+			}
 		}
 		return "ListObjectsV2"
 	}
@@ -308,6 +301,12 @@ func (s *S3) failWith(r s3Request, status int, code, message string) *http.Respo
 		RequestID string `xml:"RequestId"`
 	}{Code: code, Message: message, RequestID: "TEST"})
 	return respond(status, h, body)
+}
+
+// answerXML returns a good answer.
+func answerXML(v any) *http.Response {
+	body, _ := xml.Marshal(v) // structs: it cannot fail
+	return respond(http.StatusOK, http.Header{"Content-Type": {"application/xml"}}, body)
 }
 
 // serve applies a request. With hide, the version that it puts is hidden until show is
@@ -398,8 +397,7 @@ func (s *S3) put(r s3Request, b *s3Bucket, body []byte) *http.Response {
 }
 
 func (s *S3) store(b *s3Bucket, key string, body []byte, header http.Header) *s3Object {
-	sum := md5.Sum(body)
-	etag := `"` + hex.EncodeToString(sum[:]) + `"`
+	etag := etagOf(body)
 	if s.Broken.EqualETags {
 		etag = fmt.Sprintf(`"%032x"`, len(body))
 	}

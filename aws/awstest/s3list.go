@@ -77,8 +77,7 @@ func (s *S3) list(r s3Request, b *s3Bucket) *http.Response {
 		result.NextContinuationToken = ""
 	}
 	result.KeyCount = len(result.Contents)
-	body, _ := xml.Marshal(result)
-	return respond(http.StatusOK, http.Header{"Content-Type": {"application/xml"}}, body)
+	return answerXML(result)
 }
 
 // isoTime is how listings write a time.
@@ -116,8 +115,7 @@ func (s *S3) listUploads(r s3Request, b *s3Bucket) *http.Response {
 	for _, id := range ids {
 		result.Upload = append(result.Upload, upload{url.QueryEscape(b.uploads[id].key), id, isoTime(b.uploads[id].started)})
 	}
-	body, _ := xml.Marshal(result)
-	return respond(http.StatusOK, http.Header{"Content-Type": {"application/xml"}}, body)
+	return answerXML(result)
 }
 
 // listParts answers with the parts of an upload.
@@ -146,6 +144,5 @@ func (s *S3) listParts(r s3Request, u *s3Upload) *http.Response {
 		result.NextPartNumberMarker = n
 		result.Part = append(result.Part, part{n, isoTime(p.modified), etagOf(p.body), len(p.body)})
 	}
-	body, _ := xml.Marshal(result)
-	return respond(http.StatusOK, http.Header{"Content-Type": {"application/xml"}}, body)
+	return answerXML(result)
 }

@@ -144,8 +144,7 @@ func (s *S3) listVersions(r s3Request, b *s3Bucket) *http.Response {
 		last := rows[limit-1]
 		result.NextKeyMarker, result.NextVersionIdMarker = last.Key, last.VersionId
 	}
-	body, _ := xml.Marshal(result)
-	return respond(http.StatusOK, http.Header{"Content-Type": {"application/xml"}}, body)
+	return answerXML(result)
 }
 
 // rows returns what a listing shows after a marker, up to limit rows: the keys in order,
