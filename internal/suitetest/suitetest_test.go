@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/holdfast-go/holdfast/internal/suitetest"
+	"github.com/holdfast-go/holdfast/store"
 )
 
 type oneCase struct {
@@ -74,5 +75,36 @@ func TestRace(t *testing.T) {
 	})
 	if got := sum.Load(); got != n*(n-1)/2 {
 		t.Errorf("got %d", got)
+	}
+}
+
+// TestRecorder: each check reports what it is for, and nothing else.
+func TestRecorder(t *testing.T) {
+	refused := store.MarkNotApplied(store.ErrInvalid)
+	unknown := store.MarkUnknown(store.ErrInvalid)
+	for name, c := range map[string]struct {
+		run  func(rec *suitetest.Recorder)
+		want int
+	}{
+		"OK of nil":                  {func(rec *suitetest.Recorder) { rec.OK("put", nil) }, 0},
+		"OK of an error":             {func(rec *suitetest.Recorder) { rec.OK("put", refused) }, 1},
+		"Must of nil":                {func(rec *suitetest.Recorder) { rec.Must("put", nil) }, 0},
+		"Must of an error":           {func(rec *suitetest.Recorder) { rec.Must("put", refused); rec.Errorf("it went on") }, 1},
+		"WantErr of the error":       {func(rec *suitetest.Recorder) { rec.WantErr("put", unknown, store.ErrInvalid) }, 0},
+		"WantErr of another":         {func(rec *suitetest.Recorder) { rec.WantErr("put", refused, store.ErrKey) }, 1},
+		"WantErr of nil":             {func(rec *suitetest.Recorder) { rec.WantErr("put", nil, store.ErrKey) }, 1},
+		"WantRefused of a refusal":   {func(rec *suitetest.Recorder) { rec.WantRefused("put", refused, store.ErrInvalid) }, 0},
+		"WantRefused of another":     {func(rec *suitetest.Recorder) { rec.WantRefused("put", refused, store.ErrKey) }, 1},
+		"WantRefused of nil":         {func(rec *suitetest.Recorder) { rec.WantRefused("put", nil, store.ErrKey) }, 1},
+		"WantRefused of the unknown": {func(rec *suitetest.Recorder) { rec.WantRefused("put", unknown, store.ErrInvalid) }, 1},
+	} {
+		one := suitetest.Cases[*suitetest.Recorder]([]oneCase{{name, "It is right.", c.run}})
+		got := 0
+		for _, f := range suitetest.Check(t, one, suitetest.Options{}, setup) {
+			got = len(f.Errors)
+		}
+		if got != c.want {
+			t.Errorf("%s: %d errors, want %d", name, got, c.want)
+		}
 	}
 }

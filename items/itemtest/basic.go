@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -88,9 +89,7 @@ func basicCases() []testCase {
 				{[]string{}, attributes{}},
 			} {
 				got, err := e.other.Get(e.ctx, e.key(0), &largeitem.GetOptions{Attributes: c.names})
-				if err != nil {
-					e.Fatalf("get %q: %v", c.names, err)
-				}
+				e.Must(fmt.Sprintf("get %q", c.names), err)
 				e.same("get", got, c.want)
 			}
 			if got, err := e.other.Get(e.ctx, e.key(1), &largeitem.GetOptions{Attributes: []string{"none"}}); !errors.Is(err, store.ErrNotFound) {
@@ -290,9 +289,7 @@ func caseExpressions(e *env) {
 	e.expect(e.key(0), want)
 	for _, w := range e.writes() {
 		e.put(e.key(0), n("5"))
-		if err := w.do(e.t, e.key(0), &condition{Expr: e.Above("n", 4)}); err != nil {
-			e.Errorf("%s: %v", w.name, err)
-		}
+		e.OK(w.name, w.do(e.t, e.key(0), &condition{Expr: e.Above("n", 4)}))
 	}
 	e.expectAbsent(e.key(0))
 }

@@ -3,6 +3,7 @@ package itemtest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 
 	"github.com/holdfast-go/holdfast/internal/suitetest"
@@ -52,9 +53,7 @@ func callCases() []testCase {
 			for _, err := range e.t.Scan(ended, nil) {
 				scanned = err
 			}
-			if !errors.Is(scanned, context.Canceled) {
-				e.Errorf("scan: got %v, want context.Canceled", scanned)
-			}
+			e.WantErr("scan", scanned, context.Canceled)
 			e.ctx = ctx
 			e.expect(e.key(0), item)
 		}},
@@ -86,12 +85,8 @@ func caseBadKeys(e *env) {
 		for _, w := range e.writes() {
 			e.WantRefused(w.name, w.do(e.t, key, nil), store.ErrKey)
 		}
-		if _, err := e.t.Get(e.ctx, key, nil); !errors.Is(err, store.ErrKey) {
-			e.Errorf("get %.60v: got %v, want ErrKey", key, err)
-		}
-		if _, err := largeitem.GetMany(e.ctx, e.t, []largeitem.Key{e.key(0), key}, nil); !errors.Is(err, store.ErrKey) {
-			e.Errorf("get many with %.60v: got %v, want ErrKey", key, err)
-		}
+		e.WantErr(fmt.Sprintf("get %.60v", key), suitetest.ErrOf(e.t.Get(e.ctx, key, nil)), store.ErrKey)
+		e.WantErr(fmt.Sprintf("get many with %.60v", key), suitetest.ErrOf(largeitem.GetMany(e.ctx, e.t, []largeitem.Key{e.key(0), key}, nil)), store.ErrKey)
 	}
 	if got := e.scan(nil); len(got) > 0 {
 		e.Errorf("the scan shows %d items", len(got))

@@ -1,6 +1,7 @@
 package itemtest
 
 import (
+	"fmt"
 	"github.com/holdfast-go/holdfast/internal/suitetest"
 	"github.com/holdfast-go/holdfast/items/largeitem"
 )
@@ -9,9 +10,7 @@ func conditionCases() []testCase {
 	return []testCase{
 		{"Absent", "A write on the condition that there is no item is made only then.", func(e *env) {
 			for _, w := range e.writes() {
-				if err := w.do(e.t, e.key(0), &condition{Absent: true}); err != nil {
-					e.Errorf("%s: %v", w.name, err)
-				}
+				e.OK(w.name, w.do(e.t, e.key(0), &condition{Absent: true}))
 				e.put(e.key(0), attributes{"a": "x"})
 				e.refused(w.name, w.do(e.t, e.key(0), &condition{Absent: true}), attributes{"a": "x"})
 				e.expect(e.key(0), attributes{"a": "x"})
@@ -23,12 +22,8 @@ func conditionCases() []testCase {
 				e.refused(w.name, w.do(e.t, e.key(0), &condition{Exists: true}), nil)
 				e.expectAbsent(e.key(0))
 				e.put(e.key(0), attributes{})
-				if err := w.do(e.t, e.key(0), &condition{Exists: true}); err != nil {
-					e.Errorf("%s: %v", w.name, err)
-				}
-				if _, err := e.t.Delete(e.ctx, e.key(0), &condition{Exists: w.name != "delete"}); err != nil {
-					e.Fatalf("delete after %s: %v", w.name, err)
-				}
+				e.OK(w.name, w.do(e.t, e.key(0), &condition{Exists: true}))
+				e.Must("delete after "+w.name, suitetest.ErrOf(e.t.Delete(e.ctx, e.key(0), &condition{Exists: w.name != "delete"})))
 				e.refused(w.name, w.do(e.t, e.key(0), &condition{Exists: true}), nil)
 				e.expectAbsent(e.key(0))
 			}
@@ -40,9 +35,7 @@ func conditionCases() []testCase {
 					e.refused(w.name, w.do(e.t, e.key(0), &condition{Equal: attributes{"a": value}}), nil)
 				}
 				e.expectAbsent(e.key(0))
-				if err := w.do(e.t, e.key(0), &condition{Missing: []string{"a", "b"}}); err != nil {
-					e.Errorf("%s on the condition that attributes are missing: %v", w.name, err)
-				}
+				e.OK(w.name+" on the condition that attributes are missing", w.do(e.t, e.key(0), &condition{Missing: []string{"a", "b"}}))
 				e.refused(w.name, w.do(e.t, e.key(1), &condition{Missing: []string{"a"}, Exists: true}), nil)
 				e.Must("delete", suitetest.ErrOf(e.t.Delete(e.ctx, e.key(0), nil)))
 			}
@@ -54,9 +47,7 @@ func conditionCases() []testCase {
 					e.put(e.key(0), item)
 					e.refused(w.name, w.do(e.t, e.key(0), &condition{Missing: []string{"none", "a"}}), item)
 					e.expect(e.key(0), item)
-					if err := w.do(e.t, e.key(0), &condition{Missing: []string{"none", "A"}}); err != nil {
-						e.Errorf("%s: %v", w.name, err)
-					}
+					e.OK(w.name, w.do(e.t, e.key(0), &condition{Missing: []string{"none", "A"}}))
 				}
 			}
 		}},
@@ -72,9 +63,7 @@ func conditionCases() []testCase {
 				} {
 					e.refused(w.name, w.do(e.t, e.key(0), &c), item)
 				}
-				if err := w.do(e.t, e.key(0), &condition{Exists: true, Equal: attributes{"a": "x", "b": "y"}, Missing: []string{"c"}}); err != nil {
-					e.Errorf("%s: %v", w.name, err)
-				}
+				e.OK(w.name, w.do(e.t, e.key(0), &condition{Exists: true, Equal: attributes{"a": "x", "b": "y"}, Missing: []string{"c"}}))
 			}
 		}},
 		{"OwnCondition", "A write may change the attributes that its condition is about.", func(e *env) {
@@ -82,9 +71,7 @@ func conditionCases() []testCase {
 			got, err := e.t.Update(e.ctx, e.key(0), change{Set: attributes{"a": "y", "b": "z"}}, &condition{Equal: attributes{"a": "x"}, Missing: []string{"b"}})
 			e.Must("update", err)
 			e.same("update", got, attributes{"a": "y", "b": "z"})
-			if _, err := e.t.Update(e.ctx, e.key(0), change{Remove: []string{"a"}}, &condition{Equal: attributes{"a": "y"}}); err != nil {
-				e.Errorf("removing the attribute that the condition names: %v", err)
-			}
+			e.OK("removing the attribute that the condition names", suitetest.ErrOf(e.t.Update(e.ctx, e.key(0), change{Remove: []string{"a"}}, &condition{Equal: attributes{"a": "y"}})))
 			e.expect(e.key(0), attributes{"b": "z"})
 		}},
 	}
@@ -127,9 +114,7 @@ func caseEqual(e *env) {
 	} {
 		for _, w := range e.writes() {
 			e.put(e.key(0), attributes{"a": pair[0]})
-			if err := w.do(e.t, e.key(0), &condition{Equal: attributes{"a": pair[1]}}); err != nil {
-				e.Errorf("%s: %#v is not equal to %#v: %v", w.name, pair[0], pair[1], err)
-			}
+			e.OK(fmt.Sprintf("%s: %#v is not equal to %#v", w.name, pair[0], pair[1]), w.do(e.t, e.key(0), &condition{Equal: attributes{"a": pair[1]}}))
 		}
 	}
 }

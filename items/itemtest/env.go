@@ -65,17 +65,13 @@ func (e *env) keyOf(partition, sort any) largeitem.Key {
 }
 
 func (e *env) put(key largeitem.Key, item attributes) {
-	if _, err := e.t.Put(e.ctx, key, item, nil); err != nil {
-		e.Fatalf("put %v: %v (%v)", key, err, store.OutcomeOf(err))
-	}
+	e.Must(fmt.Sprintf("put %v", key), suitetest.ErrOf(e.t.Put(e.ctx, key, item, nil)))
 }
 
 // update changes the item, and checks that what is returned is the item afterwards.
 func (e *env) update(key largeitem.Key, c change, want attributes) {
 	got, err := e.t.Update(e.ctx, key, c, nil)
-	if err != nil {
-		e.Fatalf("update %v: %v (%v)", key, err, store.OutcomeOf(err))
-	}
+	e.Must(fmt.Sprintf("update %v", key), err)
 	e.same(fmt.Sprintf("update %v returns", key), got, want)
 	e.expect(key, want)
 }
@@ -83,9 +79,7 @@ func (e *env) update(key largeitem.Key, c change, want attributes) {
 // expect checks that the item has exactly these attributes.
 func (e *env) expect(key largeitem.Key, want attributes) {
 	got, err := e.other.Get(e.ctx, key, nil)
-	if err != nil {
-		e.Fatalf("get %v: %v", key, err)
-	}
+	e.Must(fmt.Sprintf("get %v", key), err)
 	e.same(fmt.Sprintf("get %v", key), got, want)
 }
 

@@ -1,6 +1,7 @@
 package itemtest
 
 import (
+	"fmt"
 	"maps"
 
 	"github.com/holdfast-go/holdfast/internal/suitetest"
@@ -75,9 +76,7 @@ func caseScanContinued(e *env) {
 		rows, last := 0, after
 		page := make(map[largeitem.Key]attributes) // after the last position
 		for row, err := range e.other.Scan(e.ctx, &largeitem.ScanOptions{After: after}) {
-			if err != nil {
-				e.Fatalf("scan after %q: %v", after, err)
-			}
+			e.Must(fmt.Sprintf("scan after %q", after), err)
 			if rows++; rows > e.Items {
 				e.Fatalf("the scan after %q does not end", after)
 			}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -80,9 +81,7 @@ func caseDo(e *env) {
 	failed := errors.New("the work failed")
 	err := a.Do(e.ctx, job, func(ctx context.Context, g *lease.Guard) error {
 		e.holds(g)
-		if err := b.Do(e.ctx, job, func(context.Context, *lease.Guard) error { return failed }, &lease.LockOptions{NoWait: true}); !errors.Is(err, lease.ErrHeld) {
-			e.Errorf("Do with NoWait of a held lock: %v, want ErrHeld", err)
-		}
+		e.WantErr("Do with NoWait of a held lock", b.Do(e.ctx, job, func(context.Context, *lease.Guard) error { return failed }, &lease.LockOptions{NoWait: true}), lease.ErrHeld)
 		return ctx.Err()
 	}, nil)
 	e.Must("Do", err)
@@ -253,9 +252,7 @@ func caseOnce(e *env) {
 	e.Must("Handle", err)
 	g, err := h.TryAcquire(e.ctx)
 	e.Must("TryAcquire for the second attempt, which then dies", err)
-	if _, err := b.Once(e.ctx, job, period, func(context.Context, *lease.Guard) error { return nil }, &lease.LockOptions{NoWait: true, Retries: 2}); !errors.Is(err, lease.ErrHeld) {
-		e.Errorf("Once with NoWait while the job runs: got the error %v, want ErrHeld", err)
-	}
+	e.WantErr("Once with NoWait while the job runs", suitetest.ErrOf(b.Once(e.ctx, job, period, func(context.Context, *lease.Guard) error { return nil }, &lease.LockOptions{NoWait: true, Retries: 2})), lease.ErrHeld)
 	once(b, nil, true, lease.RunDone, 3) // waits for the lease to expire
 	if g.Err() == nil {
 		e.Errorf("the next run began before the end of the lease of the dead run")
@@ -287,9 +284,7 @@ func caseUnreadable(e *env) {
 		_, waitErr := c.Acquire(e.ctx, name, nil)
 		_, seeErr := c.Inspect(e.ctx, name)
 		for what, err := range map[string]error{"TryAcquire": tryErr, "Acquire": waitErr, "Inspect": seeErr} {
-			if !errors.Is(err, store.ErrCorrupt) {
-				e.Errorf("%s of %q: %v, want ErrCorrupt", what, bad, err)
-			}
+			e.WantErr(fmt.Sprintf("%s of %q", what, bad), err, store.ErrCorrupt)
 		}
 		if value, now, err := e.a.Get(e.ctx, "lock/"+name); err != nil || now != v || string(value) != bad {
 			e.Errorf("the unreadable value %q was changed to %q (error: %v)", bad, value, err)

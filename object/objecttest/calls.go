@@ -177,9 +177,7 @@ func caseCauses(e *env) {
 				deleted = err == nil && strings.HasPrefix(what, "delete")
 				return err
 			})
-			if err != nil {
-				e.Errorf("%s: %v", what, err)
-			}
+			e.OK(what, err)
 			if deleted {
 				e.expectAbsent(key)
 			}

@@ -1,6 +1,7 @@
 package objecttest
 
 import (
+	"fmt"
 	"maps"
 
 	"github.com/holdfast-go/holdfast/object"
@@ -9,9 +10,7 @@ import (
 
 func (e *env) copy(source, destination string, opts *object.CopyOptions) object.Version {
 	info, err := object.Copy(e.ctx, e.b, source, destination, opts)
-	if err != nil {
-		e.Fatalf("copy %q to %q: %v (%v)", source, destination, err, store.OutcomeOf(err))
-	}
+	e.Must(fmt.Sprintf("copy %q to %q", source, destination), err)
 	if info.Key != destination || info.Version == "" {
 		e.Errorf("copy returns key %q, version %q", info.Key, info.Version)
 	}

@@ -48,9 +48,7 @@ func (e *env) put(key, body string, opts *object.PutOptions) object.Version {
 
 func (e *env) putInfo(key, body string, opts *object.PutOptions) object.Info {
 	info, err := e.b.Put(e.ctx, key, readerOnly{bytes.NewReader([]byte(body))}, opts)
-	if err != nil {
-		e.Fatalf("put %q: %v (%v)", key, err, store.OutcomeOf(err))
-	}
+	e.Must(fmt.Sprintf("put %q", key), err)
 	if info.Key != key || info.Version == "" || info.Size != int64(len(body)) {
 		e.Errorf("put %q of %d bytes returns key %q, version %q, size %d", key, len(body), info.Key, info.Version, info.Size)
 	}
@@ -65,16 +63,10 @@ func (r readerOnly) Read(p []byte) (int, error) { return r.r.Read(p) }
 // read returns what Get with these options gives.
 func (e *env) read(key string, opts *object.GetOptions) (string, object.Info) {
 	r, err := e.other.Get(e.ctx, key, opts)
-	if err != nil {
-		e.Fatalf("get %q: %v", key, err)
-	}
+	e.Must(fmt.Sprintf("get %q", key), err)
 	body, err := io.ReadAll(r)
-	if err != nil {
-		e.Errorf("reading %q: %v", key, err)
-	}
-	if err := r.Close(); err != nil {
-		e.Errorf("closing %q: %v", key, err)
-	}
+	e.OK(fmt.Sprintf("reading %q", key), err)
+	e.OK(fmt.Sprintf("closing %q", key), r.Close())
 	return string(body), r.Info
 }
 
@@ -94,9 +86,7 @@ func (e *env) expectAbsent(key string) {
 	if err == nil {
 		r.Close()
 	}
-	if !errors.Is(err, store.ErrNotFound) {
-		e.Errorf("get %q: got %v, want ErrNotFound", key, err)
-	}
+	e.WantErr(fmt.Sprintf("get %q", key), err, store.ErrNotFound)
 }
 
 // conflict checks the error of something whose condition did not hold.
@@ -115,9 +105,7 @@ func (e *env) conflict(what string, err error) {
 func (e *env) list(prefix string, opts *object.ListOptions) []string {
 	var keys []string
 	for info, err := range e.other.List(e.ctx, prefix, opts) {
-		if err != nil {
-			e.Fatalf("list %q: %v", prefix, err)
-		}
+		e.Must(fmt.Sprintf("list %q", prefix), err)
 		keys = append(keys, info.Key)
 	}
 	slices.Sort(keys)

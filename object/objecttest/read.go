@@ -1,7 +1,7 @@
 package objecttest
 
 import (
-	"errors"
+	"fmt"
 	"io"
 
 	"github.com/holdfast-go/holdfast/internal/suitetest"
@@ -54,9 +54,7 @@ func readCases() []testCase {
 }
 
 func (e *env) delete(key string) {
-	if err := e.b.Delete(e.ctx, key, nil); err != nil {
-		e.Fatalf("delete %q: %v", key, err)
-	}
+	e.Must(fmt.Sprintf("delete %q", key), e.b.Delete(e.ctx, key, nil))
 }
 
 func caseRange(e *env) {
@@ -94,17 +92,13 @@ func caseRangeBehindEnd(e *env) {
 		if err == nil {
 			r.Close()
 		}
-		if !errors.Is(err, object.ErrRange) {
-			e.Errorf("%q from %d: got %v, want ErrRange", c.key, c.offset, err)
-		}
+		e.WantErr(fmt.Sprintf("%q from %d", c.key, c.offset), err, object.ErrRange)
 	}
 	if got, _ := e.read("empty", &object.GetOptions{Length: 5}); got != "" {
 		e.Errorf("got %q of an empty body", got)
 	}
 	for _, opts := range []*object.GetOptions{{Offset: -1}, {Length: -1}, {IfMatch: "x", IfChanged: "y"}} {
-		if _, err := e.other.Get(e.ctx, "a", opts); !errors.Is(err, object.ErrInvalid) {
-			e.Errorf("%+v: got %v, want ErrInvalid", opts, err)
-		}
+		e.WantErr(fmt.Sprintf("%+v", opts), suitetest.ErrOf(e.other.Get(e.ctx, "a", opts)), object.ErrInvalid)
 	}
 }
 

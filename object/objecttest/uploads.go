@@ -2,6 +2,7 @@ package objecttest
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"strings"
 	"time"
@@ -23,9 +24,7 @@ func (e *env) uploader() object.Uploader {
 func (e *env) uploads(key string) []object.Upload {
 	var all []object.Upload
 	for u, err := range e.uploader().Uploads(e.ctx, key) {
-		if err != nil {
-			e.Fatalf("listing the uploads of %q: %v", key, err)
-		}
+		e.Must(fmt.Sprintf("listing the uploads of %q", key), err)
 		if u.Key == key {
 			all = append(all, u)
 		}

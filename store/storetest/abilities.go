@@ -118,9 +118,8 @@ func readCases() []testCase {
 
 func caseAge(e *env) {
 	a := need[store.AgeReader](e, e.other)
-	if _, _, _, err := a.GetAge(e.ctx, "absent"); !errors.Is(err, store.ErrNotFound) {
-		e.Errorf("GetAge of an absent register: got %v, want ErrNotFound", err)
-	}
+	_, _, _, err := a.GetAge(e.ctx, "absent")
+	e.WantErr("GetAge of an absent register", err, store.ErrNotFound)
 	var v store.Version
 	for i := range 4 {
 		sent := time.Now()
@@ -138,9 +137,8 @@ func caseAge(e *env) {
 			}
 		}
 	}
-	if _, _, _, err := a.GetAge(e.ended(), "job"); !errors.Is(err, context.Canceled) {
-		e.Errorf("a call with a context that has ended: got %v, want the error of the context", err)
-	}
+	_, _, _, err = a.GetAge(e.ended(), "job")
+	e.WantErr("a call with a context that has ended", err, context.Canceled)
 }
 
 func caseGetIfChanged(e *env) {
@@ -168,9 +166,8 @@ func caseGetIfChanged(e *env) {
 	wantAbsent("seen is a deleted version", v2)
 	v3 := e.create("job", "same")
 	want("seen is a version of the deleted register", v2, "same", v3, true)
-	if _, _, _, err := store.GetIfChanged(e.ended(), e.other, "job", v3); !errors.Is(err, context.Canceled) {
-		e.Errorf("a call with a context that has ended: got %v, want the error of the context", err)
-	}
+	_, _, _, err := store.GetIfChanged(e.ended(), e.other, "job", v3)
+	e.WantErr("a call with a context that has ended", err, context.Canceled)
 }
 
 func caseGetUncommitted(e *env) {

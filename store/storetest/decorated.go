@@ -3,9 +3,11 @@ package storetest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 
+	"github.com/holdfast-go/holdfast/internal/suitetest"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -74,9 +76,7 @@ func (e *env) decorated() map[string]store.Store {
 
 func (e *env) prefix(prefix string) store.Store {
 	p, err := store.Prefix(e.s, prefix)
-	if err != nil {
-		e.Fatalf("prefix %q: %v", prefix, err)
-	}
+	e.Must(fmt.Sprintf("prefix %q", prefix), err)
 	return p
 }
 
@@ -100,16 +100,12 @@ func caseDecoratorHides(e *env) {
 		if !ok {
 			e.Fatalf("As[store.Store] does not find %s", name)
 		}
-		if _, err := whole.Put(e.ctx, "job", "", []byte(name)); err != nil {
-			e.Errorf("%s, found by As[store.Store]: %v", name, err)
-		}
+		e.OK(name+", found by As[store.Store]", suitetest.ErrOf(whole.Put(e.ctx, "job", "", []byte(name))))
 		value, v, err := d.Get(e.ctx, "job")
 		if err != nil || string(value) != name {
 			e.Fatalf("%s: As[store.Store] found a different store: a read of its write returned %s and the error %v", name, show(value), err)
 		}
-		if err := d.Delete(e.ctx, "job", v); err != nil {
-			e.Fatalf("%s: delete: %v", name, err)
-		}
+		e.Must(name+": delete", d.Delete(e.ctx, "job", v))
 	}
 }
 

@@ -135,9 +135,7 @@ func (e *env) list(ctx context.Context, prefix string) (keys []string, err error
 
 func (e *env) wantList(prefix string, want ...string) {
 	got, err := e.list(e.ctx, prefix)
-	if err != nil {
-		e.Fatalf("List of %q: %v", prefix, err)
-	}
+	e.Must(fmt.Sprintf("List of %q", prefix), err)
 	slices.Sort(got)
 	slices.Sort(want)
 	if slices.Equal(got, want) {

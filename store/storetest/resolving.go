@@ -88,9 +88,7 @@ func (e *env) resolved(what string, prev, write, applied store.Version, current 
 		writes = []store.Version{write}
 	}
 	found, err := store.Resolve(e.ctx, e.other, current.Key, prev, writes...)
-	if err != nil {
-		e.Fatalf("%s: %v", what, err)
-	}
+	e.Must(what, err)
 	if found.Resolution != store.ResolutionUnknown && !slices.Contains(want, found.Resolution) {
 		e.Errorf("Resolve of %s: got %q, want %q or ResolutionUnknown", what, found.Resolution, want)
 	}

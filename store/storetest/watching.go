@@ -81,9 +81,7 @@ func (e *env) watchWoken(w store.Watcher, key string, seen store.Version, what s
 	go func() { woken <- e.watchUntilChanged(w, key, seen) }()
 	time.Sleep(aMoment)
 	change()
-	if err := <-woken; err != nil {
-		e.Fatalf("Watch of %q did not return after %s: %v", key, what, err)
-	}
+	e.Must(fmt.Sprintf("Watch of %q did not return after %s", key, what), <-woken)
 }
 
 // watchUntilChanged watches until the version read differs from seen.
@@ -114,18 +112,12 @@ func caseWatchCancel(e *env) {
 			}
 			return err
 		}
-		if err := watch(e.ended()); !errors.Is(err, context.Canceled) {
-			e.Errorf("Watch of %q with a context that has ended: got %v, want the error of the context", key, err)
-		}
+		e.WantErr(fmt.Sprintf("Watch of %q with a context that has ended", key), watch(e.ended()), context.Canceled)
 		ctx, cancel := context.WithCancel(e.ctx)
 		time.AfterFunc(aMoment, cancel)
-		if err := watch(ctx); !errors.Is(err, context.Canceled) {
-			e.Errorf("Watch of %q whose context is cancelled during the wait: got %v, want the error of the context", key, err)
-		}
+		e.WantErr(fmt.Sprintf("Watch of %q whose context is cancelled during the wait", key), watch(ctx), context.Canceled)
 		ctx, cancel = context.WithTimeout(e.ctx, aMoment)
-		if err := watch(ctx); !errors.Is(err, context.DeadlineExceeded) {
-			e.Errorf("Watch of %q after its deadline: got %v, want the error of the context", key, err)
-		}
+		e.WantErr(fmt.Sprintf("Watch of %q after its deadline", key), watch(ctx), context.DeadlineExceeded)
 		cancel()
 	}
 	e.expect("job", v, "one")
@@ -147,9 +139,7 @@ func caseWatchMany(e *env) {
 		e.create(fmt.Sprintf("job-%d", i), "x")
 	}
 	for range 2 * n {
-		if err := <-errs; err != nil {
-			e.Fatalf("a change did not wake one of %d watches: %v", 2*n, err)
-		}
+		e.Must(fmt.Sprintf("a change did not wake one of %d watches", 2*n), <-errs)
 	}
 }
 
@@ -175,9 +165,7 @@ func caseWatchNoGap(e *env) {
 		if werr := <-written; werr != nil {
 			e.Fatalf("write: %v", werr)
 		}
-		if err != nil {
-			e.Fatalf("round %d: Watch missed a change between Get and Watch: %v", round, err)
-		}
+		e.Must(fmt.Sprintf("round %d: Watch missed a change between Get and Watch", round), err)
 	}
 }
 
