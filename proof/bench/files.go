@@ -200,32 +200,11 @@ func takeovers(kind, dir string) (samples, error) {
 	}
 	var got samples
 	for i := range 11 {
-		name := fmt.Sprint("takeover", i)
-		var pair []*process
-		for range 2 {
-			w, err := startWorker(task{Kind: kind, Dir: dir, Name: name})
-			if err != nil {
-				return nil, err
-			}
-			defer w.kill()
-			pair = append(pair, w)
-			if err := w.begin(); err != nil {
-				return nil, err
-			}
-			if len(pair) == 1 {
-				if _, err := w.next("held"); err != nil {
-					return nil, err
-				}
-			}
-		}
-		time.Sleep(100 * time.Millisecond) // until the second one waits
-		at := pair[0].kill()
-		l, err := pair[1].next("held")
+		one, err := takeover(task{Kind: kind, Dir: dir, Name: fmt.Sprint("takeover", i)}, 100*time.Millisecond)
 		if err != nil {
 			return nil, err
 		}
-		got = append(got, time.Duration(l.At-at))
-		pair[1].kill()
+		got = append(got, one...)
 	}
 	return got, nil
 }

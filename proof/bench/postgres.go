@@ -168,9 +168,11 @@ func rawPostgres(ctx context.Context, url string) (func(context.Context) error, 
 // dead kills a process that holds locks for which another process waits, and
 // measures when that one has them, with the default settings of each library.
 func dead(w io.Writer, title, url string, kinds []string) error {
+	const locks = 12
 	t := table{head: []string{"on " + title + ": takeover after kill -9, default settings", "median", "least", "most"}}
 	return t.rowsTogether(w, kinds, func(i int) ([]string, error) {
-		got, err := takeoversAtOnce(kinds[i], url)
+		// Kinds share a server, and a key of NATS has no space.
+		got, err := takeover(task{Kind: kinds[i], Dir: url, Name: "takeover-" + rand.Text() + "-", Locks: locks}, locks*spread+time.Second)
 		if err != nil {
 			return nil, err
 		}
@@ -178,13 +180,13 @@ func dead(w io.Writer, title, url string, kinds []string) error {
 	})
 }
 
-func takeoversAtOnce(kind, url string) (samples, error) {
-	const locks = 12
+// takeover kills a worker that has all locks of a task, and returns the times until another worker, which waits for
+// them, has each. The pause lets the other worker wait for all.
+func takeover(t task, pause time.Duration) (got samples, err error) {
+	locks := max(t.Locks, 1)
 	var pair [2]*process
-	name := "takeover-" + rand.Text() + "-" // kinds share a server, and a key of NATS has no space
 	for i := range pair {
-		var err error
-		if pair[i], err = startWorker(task{Kind: kind, Dir: url, Name: name, Locks: locks}); err != nil {
+		if pair[i], err = startWorker(t); err != nil {
 			return nil, err
 		}
 		defer pair[i].kill()
@@ -192,7 +194,7 @@ func takeoversAtOnce(kind, url string) (samples, error) {
 			return nil, err
 		}
 		if i == 1 {
-			break
+			break // it waits
 		}
 		for range locks {
 			if _, err := pair[i].next("held"); err != nil {
@@ -200,9 +202,8 @@ func takeoversAtOnce(kind, url string) (samples, error) {
 			}
 		}
 	}
-	time.Sleep(locks*spread + time.Second) // until the other one waits for all
+	time.Sleep(pause)
 	at := pair[0].kill()
-	var got samples
 	for range locks {
 		l, err := pair[1].next("held")
 		if err != nil {
