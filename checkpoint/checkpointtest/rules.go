@@ -10,6 +10,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/checkpoint/internal/positiontest"
+	"github.com/holdfast-go/holdfast/internal/suitetest"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -21,6 +22,14 @@ var (
 	refused  = positiontest.Refused
 	numbers  = positiontest.Numbers
 )
+
+// must ends the test on an error.
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
 
 func ruleForward(t *testing.T, key string, open func() checkpoint.Store) {
 	a, b := open(), open()
@@ -47,9 +56,7 @@ func ruleStale(t *testing.T, key string, open func() checkpoint.Store) {
 	h1, h2, other := open(), open(), newKey()
 	advance(t, h1, key, at(100), nil, checkpoint.Advanced)
 	epoch := expectAt(t, h1, key, 100).Epoch
-	if _, err := h2.Reset(t.Context(), key, at(10), nil); err != nil {
-		t.Fatal(err)
-	}
+	must(t, suitetest.ErrOf(h2.Reset(t.Context(), key, at(10), nil)))
 	advance(t, h1, other, at(1), nil, checkpoint.Advanced)
 	expectAt(t, h2, key, 10)
 	advance(t, h1, key, at(101), nil, checkpoint.RolledBack)
@@ -57,21 +64,15 @@ func ruleStale(t *testing.T, key string, open func() checkpoint.Store) {
 	expectAt(t, h1, key, 10)
 	advance(t, h1, key, at(11), nil, checkpoint.Advanced)
 	expectAt(t, h2, key, 11) // in the state file a delete is refused if the checkpoint has advanced since
-	if _, err := h2.Delete(t.Context(), key, nil); err != nil {
-		t.Fatal(err)
-	}
+	must(t, suitetest.ErrOf(h2.Delete(t.Context(), key, nil)))
 	advance(t, h1, key, at(12), nil, checkpoint.RolledBack)
-	if _, err := h2.Delete(t.Context(), other, nil); err != nil {
-		t.Fatal(err)
-	}
+	must(t, suitetest.ErrOf(h2.Delete(t.Context(), other, nil)))
 }
 
 func ruleDelete(t *testing.T, key string, open func() checkpoint.Store) {
 	h1, h2 := open(), open()
 	advance(t, h1, key, at(5), nil, checkpoint.Advanced)
-	if _, err := h2.Delete(t.Context(), key, nil); err != nil {
-		t.Fatal(err)
-	}
+	must(t, suitetest.ErrOf(h2.Delete(t.Context(), key, nil)))
 	if c, err := h1.Get(t.Context(), key, nil); !errors.Is(err, store.ErrNotFound) || c.Exists {
 		t.Fatalf("got %+v, %v", c, err)
 	}
@@ -97,9 +98,7 @@ func ruleFence(t *testing.T, key string, open func() checkpoint.Store) {
 	}
 	_, err = late.Reset(t.Context(), key, at(0), &checkpoint.ChangeOptions{Token: 5})
 	refused(t, err, checkpoint.ErrFenced)
-	if _, err = late.Delete(t.Context(), key, &checkpoint.ChangeOptions{Token: 6}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, suitetest.ErrOf(late.Delete(t.Context(), key, &checkpoint.ChangeOptions{Token: 6})))
 	expectNowhere(t, late, key)
 	advance(t, late, key, at(9), &checkpoint.AdvanceOptions{Token: 5}, checkpoint.Fenced)
 }
@@ -132,9 +131,7 @@ func ruleList(t *testing.T, key string, open func() checkpoint.Store) {
 	advance(t, k, key, at(4), nil, checkpoint.Advanced)
 	found := 0
 	for c, err := range k.List(t.Context(), "") {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if c.Key == key && c.Sequence == 4 && c.Exists {
 			found++
 		}
@@ -156,17 +153,13 @@ func ruleWatch(t *testing.T, key string, open func() checkpoint.Store) {
 			}
 			break
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		seen = append(seen, fmt.Sprintf("%v %d", c.Exists, c.Sequence))
 		switch len(seen) {
 		case 1:
 			advance(t, other, key, at(3), nil, checkpoint.Advanced)
 		case 2:
-			if _, err := other.Delete(t.Context(), key, nil); err != nil {
-				t.Fatal(err)
-			}
+			must(t, suitetest.ErrOf(other.Delete(t.Context(), key, nil)))
 		default:
 			cancel()
 		}
@@ -208,9 +201,7 @@ func ruleMany(t *testing.T, key string, open func() checkpoint.Store) {
 func ruleRun(t *testing.T, key string, open func() checkpoint.Store) {
 	var c positiontest.Tally
 	for _, n := range []uint64{40, 90} {
-		if err := checkpoint.Run(t.Context(), open(), key, numbers(n, true), c.Handle, &checkpoint.RunOptions{SaveEvery: 20}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, checkpoint.Run(t.Context(), open(), key, numbers(n, true), c.Handle, &checkpoint.RunOptions{SaveEvery: 20}))
 	}
 	expectAt(t, open(), key, 90)
 	if len(c.Order) != 90 {
@@ -228,9 +219,7 @@ func ruleRun(t *testing.T, key string, open func() checkpoint.Store) {
 		}
 		return c.Handle(ctx, e)
 	}, &checkpoint.RunOptions{SaveEvery: 10})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	expectAt(t, operator, key, 130)
 	if c.Count[70] != 1 || c.Count[71] != 2 || c.Count[105] != 2 || c.Count[130] != 1 {
 		t.Errorf("handled %v", c.Count)
@@ -251,9 +240,7 @@ func ruleContext(t *testing.T, key string, open func() checkpoint.Store) {
 func ruleClosed(t *testing.T, key string, open func() checkpoint.Store) {
 	k := open()
 	for range 2 {
-		if err := k.Close(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, k.Close(t.Context()))
 	}
 	_, err := k.Advance(t.Context(), key, at(1), nil)
 	refused(t, err, checkpoint.ErrClosed)
