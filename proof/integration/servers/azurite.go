@@ -3,8 +3,6 @@ package servers
 import (
 	"cmp"
 	"context"
-	"embed"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"sync"
@@ -17,9 +15,6 @@ import (
 // AzuriteVersion is the version of Azurite. The file azurite/package-lock.json pins it and the packages that it
 // needs, with their hashes.
 const AzuriteVersion = "3.37.0"
-
-//go:embed azurite
-var azuriteFiles embed.FS
 
 // The account of every Azurite server. Its key is published in the documentation of Azurite.
 const (
@@ -93,30 +88,7 @@ func StartAzurite(ctx context.Context, dir string) (*Azurite, error) {
 
 // azuriteDir returns the directory into which npm has installed Azurite.
 func azuriteDir(ctx context.Context) (string, error) {
-	return npmDir(ctx, azuriteFiles, "azurite", "azurite-"+AzuriteVersion, "Azurite "+AzuriteVersion+" from npm (once; 370 MB)")
-}
-
-// npmDir returns a directory of the cache into which npm has installed the packages of a lock file. The file is in a
-// directory of the embedded files.
-func npmDir(ctx context.Context, files embed.FS, from, name, what string) (string, error) {
-	return cached(name, func(dir string) error {
-		npm, err := lookPath("npm")
-		if err != nil {
-			return err
-		}
-		for _, name := range []string{"package.json", "package-lock.json"} {
-			data, err := files.ReadFile(from + "/" + name)
-			if err == nil {
-				err = os.WriteFile(filepath.Join(dir, name), data, 0o644)
-			}
-			if err != nil {
-				return err
-			}
-		}
-		cmd := exec.CommandContext(ctx, npm, "ci", "--silent", "--omit=dev", "--ignore-scripts", "--no-audit", "--no-fund")
-		cmd.Dir = dir
-		return runWithProgress(cmd, "fetching "+what)
-	})
+	return npmDir(ctx, "azurite", "azurite-"+AzuriteVersion, "Azurite "+AzuriteVersion+" from npm (once; 370 MB)")
 }
 
 func azuriteClient(address string) (*service.Client, error) {

