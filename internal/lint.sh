@@ -14,7 +14,7 @@ fi
 
 echo "== go vet"
 go vet "${packages[@]}"
-# Not proof/bench/etcdserver, one short file that compiles all of etcd: only the bench builds it.
+# proof/bench/etcdserver has no package: it names the version of etcd, which only the bench builds.
 (cd proof/bench && GOWORK=off go vet ./...)
 # The types alone, because vet compiles the standard library for each system.
 tools=$(cache tools)

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"fmt"
 	"io"
@@ -17,41 +16,34 @@ import (
 	"go.etcd.io/etcd/client/v3/experimental/recipes"
 	"go.uber.org/zap"
 	"google.golang.org/grpc"
+
+	"github.com/holdfast-go/holdfast/proof/integration/servers"
 )
 
-// startEtcd builds and starts a server with its data in dir. It ends with the returned
-// function, or with this process.
-func startEtcd(dir string) (endpoint string, end func(), err error) {
-	bin := filepath.Join(dir, "etcdserver")
-	build := exec.Command("go", "build", "-o", bin, ".")
+// startEtcd builds etcd in the version of etcdserver/go.mod, and starts a server with its data in a directory. It runs in a
+// separate process, so that measurements of a client do not include the server. The caller must kill the server.
+func startEtcd(ctx context.Context, dir string) (*servers.Etcd, error) {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, err
+	}
+	build := exec.Command("go", "build", "-o", filepath.Join(dir, "etcd"), "go.etcd.io/etcd/server/v3")
 	build.Dir, build.Stderr = "etcdserver", os.Stderr // bench runs in its own directory
 	build.Env = append(os.Environ(), "GOWORK=off")
 	if err := build.Run(); err != nil {
-		return "", nil, fmt.Errorf("build etcd: %w", err)
+		return nil, fmt.Errorf("build etcd: %w", err)
 	}
-	server := exec.Command(bin, dir)
-	server.Stderr = os.Stderr
-	in, err := server.StdinPipe()
+	if err := os.Setenv("PATH", dir+string(os.PathListSeparator)+os.Getenv("PATH")); err != nil {
+		return nil, err
+	}
+	members, err := servers.StartEtcd(ctx, dir, 1, "--log-level", "error")
 	if err != nil {
-		return "", nil, err
+		for _, m := range members {
+			m.Kill()
+		}
+		return nil, err
 	}
-	out, err := server.StdoutPipe()
-	if err != nil {
-		return "", nil, err
-	}
-	if err := server.Start(); err != nil {
-		return "", nil, err
-	}
-	end = func() {
-		in.Close()
-		_ = server.Wait()
-	}
-	endpoint, err = bufio.NewReader(out).ReadString('\n')
-	if err != nil {
-		end()
-		return "", nil, fmt.Errorf("etcd did not start: %w", err)
-	}
-	return strings.TrimSpace(endpoint), end, nil
+	return members[0], nil
 }
 
 // etcdMember is a program that coordinates through etcd: a client with a connection and a

@@ -171,14 +171,12 @@ func measure(only, dir string, size int64, r *run) error {
 			return azure(ctx, os.Stdout, server, r)
 		}},
 		{"etcd", func() error {
-			members, err := servers.StartEtcd(ctx, temp, 1)
-			for _, m := range members {
-				ends = append(ends, m.Kill)
-			}
+			server, err := startEtcd(ctx, temp)
 			if err != nil {
 				return err
 			}
-			return quorum(ctx, os.Stdout, "etcd", members[0].Address(), r, kindEtcdStore, kindEtcdMutex)
+			ends = append(ends, server.Kill)
+			return quorum(ctx, os.Stdout, "etcd", server.Address(), r, kindEtcdStore, kindEtcdMutex)
 		}},
 		{"nats", func() error {
 			members, err := servers.StartNATS(ctx, temp, 1, "")

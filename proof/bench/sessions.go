@@ -25,11 +25,11 @@ func coordination(ctx context.Context, w io.Writer, parent string, server server
 		return err
 	}
 	defer os.RemoveAll(dir)
-	endpoint, end, err := startEtcd(dir)
+	etcd, err := startEtcd(ctx, dir)
 	if err != nil {
 		return err
 	}
-	defer end()
+	defer etcd.Kill()
 	zoo := filepath.Join(dir, "zookeeper")
 	if err := os.Mkdir(zoo, 0o700); err != nil {
 		return err
@@ -39,7 +39,7 @@ func coordination(ctx context.Context, w io.Writer, parent string, server server
 		return err
 	}
 	defer end()
-	c := &comparison{dir: dir, servers: map[string]string{systemEtcd: endpoint, systemZoo: address}, s3: server, r: r}
+	c := &comparison{dir: dir, servers: map[string]string{systemEtcd: etcd.Address(), systemZoo: address}, s3: server, r: r}
 	fmt.Fprintf(w, "### Many locks, many programs (%s; etcd and ZooKeeper: one server on the same disk)\n\n", fileSystem(dir))
 	for _, part := range []struct {
 		name    string
