@@ -444,3 +444,46 @@ func TestSweepMakesTheFloorDurable(t *testing.T) {
 	}
 	sweepDeleted(t, s, 0, 2)
 }
+
+// TestRepairJudgesUnderTheLock: two processes repair a damaged log. The first creates the register again
+// while the second waits for the lock of the floor. The second must not move the new log away.
+func TestRepairJudgesUnderTheLock(t *testing.T) {
+	dir, other := memoryDir(t), memoryDir(t)
+	s := open(t, dir, nil)
+	put(t, s, "job", "", "old")
+	want := put(t, open(t, other, nil), "job", "", "new")
+	log := filepath.Join(dir, "k", "job")
+	if err := os.WriteFile(filepath.Join(log, "000000000001"), []byte("damaged\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	floor, err := os.OpenFile(filepath.Join(dir, "floor"), os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer floor.Close()
+	if err := syscall.Flock(int(floor.Fd()), syscall.LOCK_EX); err != nil {
+		t.Fatal(err)
+	}
+	second := open(t, dir, nil)
+	repaired := make(chan error)
+	go func() {
+		_, err := second.Repair(t.Context(), "job")
+		repaired <- err
+	}()
+	time.Sleep(100 * time.Millisecond)
+	if err := os.Rename(log, filepath.Join(dir, "aside")); err != nil { // as the first does
+		t.Fatal(err)
+	}
+	if err := os.Rename(filepath.Join(other, "k", "job"), log); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Flock(int(floor.Fd()), syscall.LOCK_UN); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-repaired; !errors.Is(err, store.ErrInvalid) {
+		t.Errorf("the second repair: got %v, want a refusal, since the log can be read", err)
+	}
+	if value, v, err := open(t, dir, nil).Get(t.Context(), "job"); string(value) != "new" || v != want {
+		t.Errorf("got %q at %s, %v; want the new value at %s", value, v, err, want)
+	}
+}

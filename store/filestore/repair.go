@@ -62,6 +62,12 @@ func (s *Store) Repair(ctx context.Context, key string) (where string, err error
 	}
 	defer s.end()
 	err = s.withLog(ctx, key, func(l *log) error {
+		// The lock keeps sweeps and other repairs from exchanging the log that is judged here.
+		floor, err := s.lockFloor(ctx, true)
+		if err != nil {
+			return explain(err)
+		}
+		defer floor.release()
 		switch err := s.current(ctx, l, true); {
 		case err == nil && l.seg == nil:
 			return store.ErrNotFound
@@ -70,11 +76,6 @@ func (s *Store) Repair(ctx context.Context, key string) (where string, err error
 		case !errors.Is(err, store.ErrCorrupt):
 			return err
 		}
-		floor, err := s.lockFloor(ctx, true) // keeps sweeps from moving the log
-		if err != nil {
-			return explain(err)
-		}
-		defer floor.release()
 		if _, err := s.mkdirTop(damagedDir); err != nil {
 			return explain(err)
 		}
