@@ -206,6 +206,51 @@ func TestSweep(t *testing.T) {
 	}
 }
 
+// TestSweepNeedsTheWholeIndex: a sweep removes no file if it cannot read the register of one object. The name of the
+// directory of this register does not contain the whole key.
+func TestSweepNeedsTheWholeIndex(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "bucket")
+	open := func() *dirbucket.Bucket {
+		b, err := dirbucket.Open(dir, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { b.Close() })
+		return b
+	}
+	key := strings.Repeat("long/", 40) + "name"
+	if _, err := open().Put(t.Context(), key, strings.NewReader("precious"), nil); err != nil {
+		t.Fatal(err)
+	}
+	old := time.Now().Add(-2 * dirbucket.OrphanAge)
+	for _, file := range files(t, filepath.Join(dir, "data")) {
+		if err := os.Chtimes(file, old, old); err != nil {
+			t.Fatal(err)
+		}
+	}
+	segments, err := filepath.Glob(filepath.Join(dir, "index", "k", "*", "0*"))
+	if err != nil || len(segments) != 1 {
+		t.Fatal(segments, err)
+	}
+	good, err := os.ReadFile(segments[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, content := range [][]byte{[]byte("damaged\n"), good} {
+		if err := os.WriteFile(segments[0], content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if n, err := open().Sweep(t.Context()); n != 0 || (err == nil) != (len(content) == len(good)) {
+			t.Errorf("the sweep removed %d files, %v", n, err)
+		}
+	}
+	if r, err := open().Get(t.Context(), key, nil); err != nil {
+		t.Error(err)
+	} else if err := r.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestUnknownKeepsFile: the body of a put whose outcome is unknown must stay, since
 // the index may name it.
 func TestUnknownKeepsFile(t *testing.T) {

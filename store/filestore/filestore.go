@@ -272,10 +272,23 @@ func (s *Store) get(ctx context.Context, key string, first *incompleteScan) (e s
 		if err := s.current(ctx, l, true); err != nil {
 			return explain(err)
 		}
-		if e.Version = l.version(); e.Version != "" {
+		if e.Key, e.Version = key, l.version(); e.Version != "" {
 			e.Value = l.seg.state.Value
 		}
 		return nil
+	})
+	return e, err
+}
+
+// getLong is get for the directory of a log whose name was cut. It returns no value, and no key if there is no such
+// directory.
+func (s *Store) getLong(ctx context.Context, name string, first *incompleteScan) (e store.Entry, err error) {
+	l := &log{name: name, first: first}
+	err = s.counting(ctx, func() error {
+		defer l.drop()
+		err := s.current(ctx, l, true)
+		e.Key, e.Version = l.key, l.version()
+		return explain(err)
 	})
 	return e, err
 }

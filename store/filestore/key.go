@@ -67,29 +67,29 @@ func reserved(key string) bool {
 }
 
 // decodeKey is the opposite of encodeKey. It reports false for names that are no
-// key's, and for those that were cut.
-func decodeKey(name string) (string, bool) {
-	b := make([]byte, 0, len(name))
-	for i := 0; i < len(name); i++ {
-		switch c := name[i]; {
+// key's, and for those that were cut. Of the latter it returns the start of the key.
+func decodeKey(name string) (key string, whole bool) {
+	start, _, short := strings.Cut(name, "~")
+	b := make([]byte, 0, len(start))
+	for i := 0; i < len(start); i++ {
+		switch c := start[i]; {
 		case c == '+':
 			b = append(b, '/')
-		case c == '^' && i+1 < len(name):
+		case c == '^' && i+1 < len(start):
 			i++
-			b = append(b, name[i]&^0x20)
-		case c == '%' && i+2 < len(name):
-			n, err := strconv.ParseUint(name[i+1:i+3], 16, 8)
-			if err != nil {
-				return "", false
-			}
+			b = append(b, start[i]&^0x20)
+		case c == '%' && i+2 < len(start):
+			n, _ := strconv.ParseUint(start[i+1:i+3], 16, 8)
 			b = append(b, byte(n))
 			i += 2
 		default:
 			b = append(b, c)
 		}
 	}
-	key := string(b)
-	return key, store.CheckKey(key) == nil && encodeKey(key) == name
+	if short {
+		return string(b[:max(0, len(b)-2)]), false // the last two can be a part of an escape
+	}
+	return string(b), store.CheckKey(string(b)) == nil && encodeKey(string(b)) == name
 }
 
 // cut reports whether name is that of a key too long to stand in it.

@@ -3,7 +3,6 @@ package filestore
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -14,7 +13,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/holdfast-go/holdfast/internal/fold"
 	"github.com/holdfast-go/holdfast/internal/safefile"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -100,24 +98,28 @@ func (s *Store) readAll(ctx context.Context, names []string, prefix string, f fu
 			if err := store.CheckContext(ctx); err != nil {
 				return err
 			}
-			key, ok := decodeKey(name)
-			if !ok && cut(name) {
-				key, ok = s.longKey(name)
-			}
-			if !ok || !strings.HasPrefix(key, prefix) {
+			key, whole := decodeKey(name)
+			if whole && !strings.HasPrefix(key, prefix) || !whole && !(cut(name) && begins(key, prefix)) {
 				continue
 			}
 			first := cmp.Or(incomplete[name], &incompleteScan{})
-			e, err := bound(ctx, s, key, func() (store.Entry, error) { return s.get(ctx, key, first) })
+			e, err := counted(ctx, s, key, s.begin, func() (store.Entry, error) {
+				if whole {
+					return s.get(ctx, key, first)
+				}
+				return s.getLong(ctx, name, first)
+			})
 			switch {
 			case errors.Is(err, errIncomplete):
 				incomplete[name] = first
 				again = append(again, name)
 				continue
+			case err == nil && (e.Key == "" || !strings.HasPrefix(e.Key, prefix)):
+				continue
 			case errors.Is(err, store.ErrClosed), errors.Is(err, errVanished):
 				return err // every other key would fail in the same way
 			}
-			if err := f(key, e.Version, err); err != nil {
+			if err := f(cmp.Or(e.Key, key), e.Version, err); err != nil {
 				return err
 			}
 		}
@@ -157,51 +159,6 @@ func (s *Store) page(ctx context.Context, after string) (names []string, err err
 	}
 	shorten()
 	return names, err
-}
-
-// longKey reads the key of a directory whose name was cut from one of its files.
-func (s *Store) longKey(name string) (key string, ok bool) {
-	if s.begin() != nil {
-		return "", false
-	}
-	defer s.end()
-	dir, _, err := safefile.OpenBelow(s.root, keysDir+"/"+name)
-	if err != nil {
-		return "", false
-	}
-	defer dir.Close()
-	var files []string
-	_ = safefile.EachName(dir, ".", maxSegments, func(name string) { // an incomplete list is good enough
-		if segmentNumber(name) > 0 {
-			files = append(files, name)
-		}
-	})
-	for _, file := range files {
-		if key, ok := keyOf(dir, file); ok && encodeKey(key) == name {
-			return key, true
-		}
-	}
-	return "", false
-}
-
-// keyOf reads the key at the start of a segment.
-func keyOf(dir *os.Root, file string) (key string, ok bool) {
-	f, _, err := safefile.OpenFile(dir, file)
-	if err != nil {
-		return "", false
-	}
-	defer f.Close()
-	start := make([]byte, 8<<10) // a key is at most 512 bytes, which JSON can make 3 KiB
-	n, err := f.ReadAt(start, 0)
-	if err != nil && err != io.EOF {
-		return "", false
-	}
-	fold.Scan(start[:n], func(e fold.Entry) {
-		if key == "" && e.Kind == kindKey && json.Unmarshal(e.Value, &key) != nil {
-			key = ""
-		}
-	})
-	return key, store.CheckKey(key) == nil
 }
 
 // readBounded reads a file that was just opened, unless it is larger than limit bytes.

@@ -45,7 +45,7 @@ func (l *log) drop() {
 // adopt replaces the segment by a newer one.
 func (l *log) adopt(seg *segment) {
 	l.drop()
-	l.seg, l.known = seg, true
+	l.seg, l.known, l.key = seg, true, seg.key
 }
 
 // version returns the version of the state; zero where the register is absent.

@@ -53,8 +53,8 @@ var buffers = sync.Pool{New: func() any { return new([readSize]byte) }}
 
 // segment is one open file of a log.
 type segment struct {
-	key    string
 	dir    string // of the log
+	key    string // in its first entry
 	number uint64
 	file   *os.File
 	info   os.FileInfo // identifies the file
@@ -92,7 +92,7 @@ func (g *segment) release() {
 
 // segmentOf returns a segment that is to be opened.
 func segmentOf(l *log, number uint64) *segment {
-	return &segment{key: l.key, dir: l.dir(), number: number, syncing: make(chan struct{}, 1), checked: time.Now()}
+	return &segment{dir: l.dir(), number: number, syncing: make(chan struct{}, 1), checked: time.Now()}
 }
 
 // openSegment opens a segment in the directory of its log, and reads it.
@@ -269,8 +269,8 @@ func (g *segment) apply(e fold.Entry) bool {
 		var key string
 		if e.Number > format {
 			g.newer = e.Number
-		} else if json.Unmarshal(e.Value, &key) == nil && key == g.key && g.entries == 0 {
-			g.header = true
+		} else if g.entries == 0 && json.Unmarshal(e.Value, &key) == nil && store.CheckKey(key) == nil && keysDir+"/"+encodeKey(key) == g.dir {
+			g.key, g.header = key, true
 		}
 		return false
 	case kindPath:

@@ -315,3 +315,34 @@ func TestCrowdedStore(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestUnreadableLongKey: a listing reports a log that it cannot read also if the name of its directory does not
+// contain the whole key. A bucket that relied on such a listing would remove the body of this object.
+func TestUnreadableLongKey(t *testing.T) {
+	dir := memoryDir(t)
+	s := open(t, dir, nil)
+	long := "job/" + strings.Repeat("x", store.MaxKey-4)
+	put(t, s, long, "", "1")
+	put(t, s, "job/good", "", "1")
+	log := filepath.Join(dir, "k", filestore.EncodeKey(long))
+	if err := os.WriteFile(filepath.Join(log, firstSegment), []byte("damaged\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s = open(t, dir, filestore.Impatient())
+	if _, _, err := s.Get(t.Context(), long); !errors.Is(err, store.ErrCorrupt) {
+		t.Fatalf("control: %v", err)
+	}
+	var got []string
+	var last error
+	for key, err := range s.List(t.Context(), "job") {
+		if last = err; err == nil {
+			got = append(got, key)
+		}
+	}
+	if !errors.Is(last, store.ErrCorrupt) || !slices.Equal(got, []string{"job/good"}) {
+		t.Errorf("listed %q, then %v", got, last)
+	}
+	for key, err := range s.List(t.Context(), "other") {
+		t.Errorf("a listing of another prefix: %q, %v", key, err)
+	}
+}
