@@ -272,9 +272,6 @@ func (s *Store) eachStale(dir string, wanted func(name string) bool, f func(path
 	}
 }
 
-// sweptSuffix ends the name of a stage that is being swept.
-const sweptSuffix = "-"
-
 func (s *Store) sweepStage(path string) {
 	dir, info, err := safefile.OpenBelow(s.root, path)
 	if err != nil {
@@ -283,14 +280,6 @@ func (s *Store) sweepStage(path string) {
 	defer dir.Close()
 	if time.Since(info.ModTime()) < staleAge || !onlyLeftovers(dir, 0) {
 		return
-	}
-	// The stage gets another name first: if its maker still runs, it must not find the
-	// stage half empty.
-	if !strings.HasSuffix(path, sweptSuffix) {
-		if s.root.Rename(path, path+sweptSuffix) != nil {
-			return
-		}
-		path += sweptSuffix
 	}
 	removeLeftovers(dir, 0)
 	_ = s.root.Remove(path)
@@ -311,13 +300,23 @@ func onlyLeftovers(dir *os.Root, depth int) bool {
 	})
 }
 
+// sweptSuffix ends the name of a directory in a stage that is being swept. Earlier versions gave it to the stage.
+const sweptSuffix = "-"
+
 // removeLeftovers removes what makers of logs and presence files leave, from a directory
-// that is open.
+// that is open. A log gets another name first: if its maker still runs, it must not put a
+// log in place that is half empty. The maker may already have opened the stage.
 func removeLeftovers(dir *os.Root, depth int) {
 	eachLeftover(dir, depth, func(name string, sub *os.Root) bool {
 		if sub == nil {
 			removeLeftover(dir, name)
 			return true
+		}
+		if !strings.HasSuffix(name, sweptSuffix) {
+			if dir.Rename(name, name+sweptSuffix) != nil {
+				return false
+			}
+			name += sweptSuffix
 		}
 		removeLeftovers(sub, depth+1)
 		_ = dir.Remove(name) // only if it is empty
@@ -337,7 +336,7 @@ func eachLeftover(dir *os.Root, depth int, f func(name string, sub *os.Root) boo
 	for _, name := range names {
 		var sub *os.Root
 		if info, err := dir.Lstat(name); err == nil && info.IsDir() {
-			if depth > 0 || !safefile.IsRandom(name) {
+			if depth > 0 || !safefile.IsRandom(strings.TrimSuffix(name, sweptSuffix)) {
 				return false
 			}
 			if sub, _, err = safefile.OpenBelow(dir, name); err != nil {

@@ -193,3 +193,72 @@ func TestKilledWhileMaking(t *testing.T) {
 		t.Errorf("the old stage: got %v, want ErrNotExist", err)
 	}
 }
+
+// TestSweptStageIsNotUsed: a process stops while it moves a new log out of its stage, for so long that a sweep removes the
+// stage. It continues meanwhile. Either its log is in place and complete, or it learns that it must make the log again.
+func TestSweptStageIsNotUsed(t *testing.T) {
+	dir := memoryDir(t)
+	s := open(t, dir, nil)
+	put(t, s, "model", "", "1")
+	segment, err := os.ReadFile(filepath.Join(dir, "k/model", firstSegment))
+	if err != nil {
+		t.Fatal(err)
+	}
+	keys, err := os.Open(filepath.Join(dir, "k"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer keys.Close()
+	const rounds = 3000
+	old, placed := time.Now().Add(-2*time.Hour), 0
+	for n := range rounds {
+		name, log := "tmp/"+rand.Text(), rand.Text()
+		stage := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Join(stage, log), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(stage, log, firstSegment), segment, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chtimes(stage, old, old); err != nil {
+			t.Fatal(err)
+		}
+		maker, err := os.Open(stage) // as far as the maker has come
+		if err != nil {
+			t.Fatal(err)
+		}
+		key, renamed := fmt.Sprint("key", n), make(chan error)
+		go func() {
+			for start := time.Now(); time.Since(start) < time.Duration(n%150)*time.Microsecond; {
+				continue
+			}
+			renamed <- syscall.Renameat(int(maker.Fd()), log, int(keys.Fd()), key)
+		}()
+		s.SweepStage(name)
+		switch err := <-renamed; {
+		case err == nil:
+			placed++
+			if _, err := os.Lstat(filepath.Join(dir, "k", key, firstSegment)); err != nil {
+				t.Fatalf("the %d. log was put in place, and then swept: %v", n, err)
+			}
+		case err != syscall.ENOENT:
+			t.Fatal(err)
+		}
+		maker.Close()
+	}
+	if placed == 0 || placed == rounds {
+		t.Errorf("%d of %d logs were put in place: there was no race", placed, rounds)
+	}
+
+	stage := filepath.Join(dir, "tmp", rand.Text())
+	if err := os.MkdirAll(filepath.Join(stage, rand.Text()+"-"), 0o700); err != nil { // of a killed sweep
+		t.Fatal(err)
+	}
+	if err := os.Chtimes(stage, old, old); err != nil {
+		t.Fatal(err)
+	}
+	s.SweepStage("tmp/" + filepath.Base(stage))
+	if _, err := os.Lstat(stage); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("what a killed sweep has left is still there: %v", err)
+	}
+}

@@ -46,3 +46,6 @@ func (s *Store) SealSlowly(ctx context.Context, key string, between func()) erro
 	between()
 	return s.next(l, true)
 }
+
+// SweepStage sweeps an old stage.
+func (s *Store) SweepStage(path string) { s.sweepStage(path) }
