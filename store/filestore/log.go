@@ -295,7 +295,10 @@ func (s *Store) create(l *log, c change, number uint64) (store.Version, error) {
 		if err = notCreated(err, statErr == nil && info.IsDir()); err != nil {
 			return v, err
 		}
-		return "", nil
+		// A network file system may have repeated a rename that it had applied.
+		if _, err := s.openNewest(l); err != nil || l.seg == nil || l.seg.state.Base != base.Nonce {
+			return "", nil
+		}
 	}
 	if err := s.lost(); err != nil {
 		return v, unknown(err)

@@ -280,3 +280,36 @@ func TestSyncFaultReachesEveryWriter(t *testing.T) {
 	}
 	t.Fatal("the sync was never made to fail")
 }
+
+// TestRepeatedRename: the client of a network file system repeats a rename whose reply was lost. The server has applied
+// it, and reports that the old name does not exist. The writer must not take its own register for that of another writer.
+func TestRepeatedRename(t *testing.T) {
+	dir := memoryDir(t)
+	put(t, open(t, dir, nil), "other", "", "1")
+	cmd := worker(t, "neighbour", dir)
+	fault{"renameat", "ENOENT:delay_enter=2000000", 0}.inject(t, cmd)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var made []string
+	for start := time.Now(); len(made) == 0 && time.Since(start) < time.Minute; time.Sleep(time.Millisecond) {
+		if made, err = filepath.Glob(filepath.Join(dir, "tmp/*/*/000000000001")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	time.Sleep(time.Second) // now the worker waits in its rename
+	if len(made) != 1 {
+		t.Fatal(made)
+	}
+	if err := os.Rename(filepath.Dir(made[0]), filepath.Join(dir, "k/key")); err != nil {
+		t.Fatal(err)
+	}
+	text, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil || cmd.Wait() != nil || text != "ok\n" {
+		t.Errorf("the write was applied, and its outcome is %q, %v", text, err)
+	}
+}
