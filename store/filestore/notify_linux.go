@@ -44,6 +44,8 @@ type instance struct {
 	file    *os.File
 	fd      int
 	watches map[int32]map[*target]struct{} // by watch descriptor
+	unused  map[int32]bool                 // watch descriptors that may have no targets any more
+	adding  int                            // calls of the system that add a watch
 	waiters int
 	ended   chan struct{} // closed when the goroutine has ended
 }
@@ -112,31 +114,45 @@ func (p *shared) add(path string, events uint32, name string) (waiter, error) {
 	return waiter{wake: wake, stop: stop}, err
 }
 
+// addTarget adds a watch without the lock, since the system can look a path up for ever on a disk that hangs. The waiter
+// sees changes before the end of this call itself: it reads after it.
 func (p *shared) addTarget(path string, events uint32, t *target) (stop func(), _ error) {
 	p.lock()
-	defer p.unlock()
 	if p.in == nil {
 		in, err := newInstance()
 		if err != nil {
+			p.unlock()
 			return nil, err
 		}
 		p.in = in
 		go p.read(in)
 	}
 	in := p.in
-	wd, err := syscall.InotifyAddWatch(in.fd, path, events)
-	if err != nil {
-		p.endSoon(in)
-		return nil, err
-	}
-	if in.watches[int32(wd)] == nil {
-		in.watches[int32(wd)] = make(map[*target]struct{})
-	}
-	in.watches[int32(wd)][t] = struct{}{}
+	in.adding++
 	if in.waiters++; in.waiters == 1 {
 		_ = in.file.SetReadDeadline(time.Time{}) // fails only when it is closed
 	}
-	return func() { p.remove(in, int32(wd), t) }, nil
+	p.unlock()
+	n, err := syscall.InotifyAddWatch(in.fd, path, events)
+	wd := int32(n)
+	p.lock()
+	defer p.unlock()
+	in.adding--
+	if err != nil {
+		p.removed(in)
+		return nil, err
+	}
+	if in.watches[wd] == nil {
+		in.watches[wd] = make(map[*target]struct{})
+	}
+	in.watches[wd][t] = struct{}{}
+	return func() {
+		p.lock()
+		defer p.unlock()
+		delete(in.watches[wd], t)
+		in.unused[wd] = true
+		p.removed(in)
+	}, nil
 }
 
 func newInstance() (*instance, error) {
@@ -149,31 +165,28 @@ func newInstance() (*instance, error) {
 		file:    os.NewFile(uintptr(fd), "inotify"),
 		fd:      fd,
 		watches: make(map[int32]map[*target]struct{}),
+		unused:  make(map[int32]bool),
 		ended:   make(chan struct{}),
 	}, nil
 }
 
-// remove removes a waiter.
-func (p *shared) remove(in *instance, wd int32, t *target) {
-	p.lock()
-	defer p.unlock()
+// removed ends what a waiter leaves. A call that adds a watch can get a descriptor that has no targets. So while there is
+// such a call, no descriptor is removed.
+func (p *shared) removed(in *instance) {
 	in.waiters--
 	if p.in != in {
 		return // it has ended, and its watches with it
 	}
-	if set, ok := in.watches[wd]; ok {
-		delete(set, t)
-		if len(set) == 0 {
-			delete(in.watches, wd)
-			_, _ = syscall.InotifyRmWatch(in.fd, uint32(wd)) // fails if the file was removed
+	if in.adding == 0 {
+		for wd := range in.unused {
+			if set, ok := in.watches[wd]; ok && len(set) == 0 {
+				delete(in.watches, wd)
+				_, _ = syscall.InotifyRmWatch(in.fd, uint32(wd)) // fails if the file was removed
+			}
 		}
+		clear(in.unused)
 	}
-	p.endSoon(in)
-}
-
-// endSoon lets the goroutine end after linger, if there is no waiter.
-func (p *shared) endSoon(in *instance) {
-	if in.waiters == 0 {
+	if in.waiters == 0 { // the goroutine ends after linger
 		_ = in.file.SetReadDeadline(time.Now().Add(linger)) // fails only when it is closed
 	}
 }

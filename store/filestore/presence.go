@@ -279,7 +279,7 @@ func (s *Store) WaitLiveness(ctx context.Context, announcement string) error {
 			return err
 		}
 	}
-	err := s.wait(ctx, false, watch, func(woken bool) (bool, error) {
+	err := s.wait(ctx, "wait presence", false, watch, func(woken bool) (bool, error) {
 		if !known {
 			return false, nil
 		}

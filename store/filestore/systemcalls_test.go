@@ -4,6 +4,7 @@ package filestore_test
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -311,5 +312,29 @@ func TestRepeatedRename(t *testing.T) {
 	text, err := bufio.NewReader(out).ReadString('\n')
 	if err != nil || cmd.Wait() != nil || text != "ok\n" {
 		t.Errorf("the write was applied, and its outcome is %q, %v", text, err)
+	}
+}
+
+// watchOnce waits for a change of a register for 0.3 s, and prints how long that took. Its argument: the directory.
+func watchOnce(args []string) error {
+	s, err := filestore.Open(args[0], nil)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(testContext(), 300*time.Millisecond)
+	defer cancel()
+	start := time.Now()
+	err = s.Watch(ctx, "key", "")
+	fmt.Println(time.Since(start) < 3*time.Second, err)
+	return nil
+}
+
+// TestInotifyHangs: a wait ends with its context, also if the system looks up the path of the file for long.
+func TestInotifyHangs(t *testing.T) {
+	cmd := worker(t, "watch", memoryDir(t))
+	fault{"inotify_add_watch", "ENOENT:delay_enter=5000000", 0}.inject(t, cmd)
+	out, err := cmd.Output()
+	if err != nil || !strings.HasPrefix(string(out), "true ") || !strings.Contains(string(out), "deadline exceeded") {
+		t.Errorf("got %q, %v", out, err)
 	}
 }

@@ -65,6 +65,8 @@ type waiter struct {
 	wake chan struct{} // receives a value after a change
 	stop func()        // ends the waiting
 
+	notified bool // the system reports changes
+
 	mayMiss func() bool // called after a check: the system may not report the next change
 }
 
@@ -106,7 +108,7 @@ func (s *Store) waitChange(ctx context.Context, key string, seen store.Version) 
 			}
 		}
 	}
-	return s.wait(ctx, s.busy.has(key), func() (waiter, bool) { return s.watch.log(s.dir, name) }, func(bool) (bool, error) {
+	return s.wait(ctx, "watch "+key, s.busy.has(key), func() (waiter, bool) { return s.watch.log(s.dir, name) }, func(bool) (bool, error) {
 		return bound(ctx, s, "watch "+key, look)
 	})
 }
@@ -116,7 +118,7 @@ func (s *Store) waitChange(ctx context.Context, key string, seen store.Version) 
 // each check, so that no change falls between them, and a new one each time, since the
 // file that it watches may have been replaced. Where the register is busy, it registers none
 // before the first check, which ends when the register is quiet.
-func (s *Store) wait(ctx context.Context, busy bool, watch func() (waiter, bool), done func(woken bool) (bool, error)) error {
+func (s *Store) wait(ctx context.Context, what string, busy bool, watch func() (waiter, bool), done func(woken bool) (bool, error)) error {
 	if err := s.begin(); err != nil {
 		return err
 	}
@@ -125,11 +127,19 @@ func (s *Store) wait(ctx context.Context, busy bool, watch func() (waiter, bool)
 	var w waiter
 	defer func() { w.end() }()
 	for ; ; busy = false {
-		last := w
-		notified := false
 		if !busy {
-			w, notified = watch()
-			last.end()
+			next, err := bound(ctx, s, what, func() (next waiter, _ error) {
+				if next, next.notified = watch(); ctx.Err() != nil { // this call may have been abandoned
+					next.end()
+					next = waiter{}
+				}
+				return next, nil
+			})
+			if err != nil {
+				return err
+			}
+			w.end()
+			w = next
 		}
 		if ok, err := done(woken); ok || err != nil {
 			return err
@@ -137,7 +147,7 @@ func (s *Store) wait(ctx context.Context, busy bool, watch func() (waiter, bool)
 			continue
 		}
 		pause := safetyPoll
-		if !notified || w.mayMiss != nil && w.mayMiss() {
+		if !w.notified || w.mayMiss != nil && w.mayMiss() {
 			pause, poll = poll, min(poll*3/2, maxPoll)
 		}
 		woken = false

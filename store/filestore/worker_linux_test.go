@@ -25,6 +25,7 @@ var systemWorkers = map[string]func(args []string) error{
 	"sync":      syncTogether,
 	"syncs":     syncMany,
 	"wait":      waitForChange,
+	"watch":     watchOnce,
 }
 
 // childCommand returns a command that runs a worker, as another user if it is hostile.
