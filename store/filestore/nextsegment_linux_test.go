@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -127,5 +128,27 @@ func TestLargeValuesShareASegment(t *testing.T) {
 		if newest < tt.least || newest > tt.most {
 			t.Errorf("%d writes of %d bytes made %d segments, want %d to %d", tt.writes, tt.size, newest, tt.least, tt.most)
 		}
+	}
+}
+
+// TestListingContinuesALongKey: a listing meets a sealed log, and the name of its directory does not contain the whole key.
+// The file with which the listing continues the log has this key.
+func TestListingContinuesALongKey(t *testing.T) {
+	dir := memoryDir(t)
+	s := open(t, dir, nil)
+	long := strings.Repeat("x", store.MaxKey)
+	v := put(t, s, long, "", "1")
+	err := s.SealSlowly(t.Context(), long, func() {
+		if got := keys(t, open(t, dir, nil), ""); !slices.Equal(got, []string{long}) {
+			t.Errorf("listed %q", got)
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	put(t, open(t, dir, nil), long, v, "2")
+	files, err := filepath.Glob(filepath.Join(dir, "k/*/0*"))
+	if err != nil || len(files) != 2 {
+		t.Errorf("the log has the files %q, %v", files, err)
 	}
 }
