@@ -30,7 +30,9 @@
 //
 // # SQLite
 //
-// The database must be a file on a local file system. Only one writer at a time can write; the
+// The database must be a file on a local file system, and all programs must open the same name of this
+// file: SQLite keeps new data in files next to this name. So do not use hard links, and do not mount the
+// file without its directory. Only one writer at a time can write; the
 // others wait. Open the database with a busy time-out of a few seconds, and in WAL mode so that
 // readers do not wait. Each connection needs synchronous = FULL. That is the default of SQLite, but
 // not of every driver.

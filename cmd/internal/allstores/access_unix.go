@@ -4,6 +4,7 @@ package allstores
 
 import (
 	"errors"
+	"io/fs"
 	"syscall"
 )
 
@@ -11,4 +12,12 @@ import (
 func canRead(path string) bool {
 	const read = 4 // R_OK
 	return !errors.Is(syscall.Access(path, read), syscall.EACCES)
+}
+
+// links returns how many hard links a file has.
+func links(info fs.FileInfo) uint64 {
+	if st, ok := info.Sys().(*syscall.Stat_t); ok {
+		return uint64(st.Nlink)
+	}
+	return 1
 }

@@ -59,6 +59,9 @@ func (d *database) sqlite(u *url.URL, query url.Values, create bool) error {
 	} else if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		return exit.With(exit.NotFound, noDatabase{path, "init"})
 	}
+	if how := otherName(path); how != "" {
+		return fmt.Errorf("%w: %s %s. SQLite keeps a part of the data in files next to the name that a program opens: programs that open other names do not see this part, and all of them could get one lock. Use one name only: remove the other hard links, or mount the directory", store.ErrUnsafe, path, how)
+	}
 	// To open a file here, and close it, would end the locks that SQLite has on it in this process.
 	for _, file := range []string{path, path + "-wal", path + "-shm"} {
 		if !canRead(file) {
