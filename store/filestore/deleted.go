@@ -305,10 +305,12 @@ func (s *Store) SweepDeleted(ctx context.Context, age time.Duration) (removed in
 		if v != "" || err != nil {
 			return nil // what cannot be read stays
 		}
-		old := false
-		err = s.withLog(ctx, key, func(l *log) (err error) {
-			old, err = s.isOldDeleted(ctx, l, age)
-			return err
+		old, err := bound(ctx, s, key, func() (old bool, err error) {
+			err = s.withLog(ctx, key, func(l *log) (err error) {
+				old, err = s.isOldDeleted(ctx, l, age)
+				return err
+			})
+			return old, err
 		})
 		if old {
 			keys = append(keys, key)
@@ -317,7 +319,7 @@ func (s *Store) SweepDeleted(ctx context.Context, age time.Duration) (removed in
 			return err
 		}
 		n, err := s.removeDeleted(ctx, keys, age)
-		removed, keys = removed+n, keys[:0]
+		removed, keys = removed+n, nil
 		return err
 	})
 	if err == nil {
@@ -337,10 +339,10 @@ func (s *Store) removeDeleted(ctx context.Context, keys []string, age time.Durat
 	if len(keys) == 0 {
 		return 0, nil
 	}
-	if err := s.beginWrite(); err != nil {
-		return 0, err
-	}
-	defer s.end()
+	return counted(ctx, s, "", s.beginWrite, func() (int, error) { return s.removeAll(ctx, keys, age) })
+}
+
+func (s *Store) removeAll(ctx context.Context, keys []string, age time.Duration) (int, error) {
 	if _, err := s.mkdirTop(tmpDir); err != nil {
 		return 0, err
 	}

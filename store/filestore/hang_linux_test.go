@@ -197,3 +197,39 @@ func TestWaitingCallsLetOthersRun(t *testing.T) {
 	cancel()
 	waiting.Wait()
 }
+
+// TestMaintenanceOnAFrozenDisk: a sweep and a repair end with their context on a disk that hangs.
+func TestMaintenanceOnAFrozenDisk(t *testing.T) {
+	disk := powercut.New(t, "ext4")
+	dir := disk.Dir() + "/locks"
+	s := open(t, dir, nil)
+	for _, key := range []string{"deleted", "damaged"} {
+		v := put(t, s, key, "", "1")
+		if err := s.Delete(t.Context(), key, v); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s = open(t, dir, nil)
+	if err := os.WriteFile(filepath.Join(dir, "k/damaged/000000000001"), []byte("damaged\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	disk.Freeze(true)
+	thaw := time.AfterFunc(10*time.Second, func() { disk.Freeze(false) })
+	for name, call := range map[string]func(context.Context) error{
+		"sweep":  func(ctx context.Context) error { _, err := s.SweepDeleted(ctx, 0); return err },
+		"repair": func(ctx context.Context) error { _, err := s.Repair(ctx, "damaged"); return err },
+	} {
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		began := time.Now()
+		if err := call(ctx); !errors.Is(err, context.DeadlineExceeded) || time.Since(began) > 3*time.Second {
+			t.Errorf("%s: %v after %v", name, err, time.Since(began))
+		}
+	}
+	if thaw.Stop() {
+		disk.Freeze(false)
+	}
+	for s.AbandonedCalls() > 0 {
+		time.Sleep(time.Millisecond)
+	}
+}

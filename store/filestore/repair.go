@@ -57,10 +57,14 @@ func (s *Store) erase(ctx context.Context, l *log) error {
 // So the caller must repair everything that depends on these versions and numbers, such as fencing
 // tokens.
 func (s *Store) Repair(ctx context.Context, key string) (where string, err error) {
-	if err := s.beginWrite(); err != nil {
+	where, err = counted(ctx, s, key, s.beginWrite, func() (string, error) { return s.repair(ctx, key) })
+	if err != nil {
 		return "", s.opError("repair", key, err)
 	}
-	defer s.end()
+	return where, nil
+}
+
+func (s *Store) repair(ctx context.Context, key string) (where string, err error) {
 	err = s.withLog(ctx, key, func(l *log) error {
 		// The lock keeps sweeps and other repairs from exchanging the log that is judged here.
 		floor, err := s.lockFloor(ctx, true)
@@ -88,8 +92,5 @@ func (s *Store) Repair(ctx context.Context, key string) (where string, err error
 		where = s.dir + "/" + to
 		return s.syncPath()
 	})
-	if err != nil {
-		return "", s.opError("repair", key, err)
-	}
-	return where, nil
+	return where, err
 }
