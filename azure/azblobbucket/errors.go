@@ -22,7 +22,6 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
 	"github.com/Azure/azure-sdk-for-go/sdk/azidentity"
 
-	"github.com/holdfast-go/holdfast/internal/backoff"
 	"github.com/holdfast-go/holdfast/internal/drivers/request"
 	"github.com/holdfast-go/holdfast/internal/drivers/secrettext"
 	"github.com/holdfast-go/holdfast/object"
@@ -93,21 +92,11 @@ func once(ctx context.Context, answer **http.Response) context.Context {
 	return policy.WithRetryOptions(policy.WithCaptureResponse(ctx, answer), policy.RetryOptions{MaxRetries: -1})
 }
 
-// repeat sends f until it succeeds, fails for good, or has been sent as often as allowed. After a try
-// with an unknown outcome, the outcome of the whole remains unknown unless a later try succeeds.
+// repeat sends f again if the service did not answer, or was busy; see [request.Repeat].
 func (b *Bucket) repeat(ctx context.Context, f func() error) error {
-	lost := false
-	for try := 1; ; try++ {
-		err := f()
-		if err != nil && lost {
-			err = store.MarkUnknown(err)
-		}
-		again := errors.Is(err, store.ErrUnavailable) || errors.Is(err, object.ErrBusy) && !errors.Is(err, errBlocks)
-		if !again || try >= tries || backoff.Wait(ctx, try, 100*time.Millisecond, 5*time.Second) != nil {
-			return err
-		}
-		lost = lost || store.OutcomeOf(err) == store.Unknown
-	}
+	return request.Repeat(ctx, tries, func(err error) bool {
+		return errors.Is(err, store.ErrUnavailable) || errors.Is(err, object.ErrBusy) && !errors.Is(err, errBlocks)
+	}, f)
 }
 
 // classify says what the error of a request means.

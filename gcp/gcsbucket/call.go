@@ -17,7 +17,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/holdfast-go/holdfast/internal/backoff"
 	"github.com/holdfast-go/holdfast/internal/drivers/request"
 	"github.com/holdfast-go/holdfast/internal/drivers/secrettext"
 	"github.com/holdfast-go/holdfast/object"
@@ -131,21 +130,11 @@ func do[T any](ctx context.Context, b *Bucket, limit time.Duration, f func(ctx c
 	return result, c, err
 }
 
-// repeat sends f until it succeeds, fails for good, or has been sent as often as allowed. f must be
-// something that may be sent again. What comes after a try whose outcome is unknown leaves it unknown.
+// repeat sends f again if the service did not answer, or was busy; see [request.Repeat].
 func (b *Bucket) repeat(ctx context.Context, f func() error) error {
-	lost := false
-	for try := 1; ; try++ {
-		err := f()
-		if err != nil && lost {
-			err = store.MarkUnknown(err)
-		}
-		again := errors.Is(err, store.ErrUnavailable) || errors.Is(err, object.ErrBusy)
-		if !again || b.once || try >= tries || backoff.Wait(ctx, try, 100*time.Millisecond, 5*time.Second) != nil {
-			return err
-		}
-		lost = store.OutcomeOf(err) == store.Unknown
-	}
+	return request.Repeat(ctx, tries, func(err error) bool {
+		return !b.once && (errors.Is(err, store.ErrUnavailable) || errors.Is(err, object.ErrBusy))
+	}, f)
 }
 
 // now returns the time of the answer, by the store's clock. It is zero if the answer may come from a

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/backoff"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -42,6 +43,23 @@ func Send[T any](ctx context.Context, limit time.Duration, explain func(error) e
 		return answer, fmt.Errorf("%w: no answer within %v", store.ErrUnavailable, limit.Round(time.Millisecond))
 	}
 	return answer, explain(err)
+}
+
+// Repeat calls f until it succeeds, fails with an error that is not to be repeated, or has been called as often as
+// allowed. f must send a request that may be sent again. After a call with an unknown outcome, the outcome of the whole
+// remains unknown unless a later call succeeds.
+func Repeat(ctx context.Context, tries int, again func(error) bool, f func() error) error {
+	lost := false
+	for try := 1; ; try++ {
+		err := f()
+		if err != nil && lost {
+			err = store.MarkUnknown(err)
+		}
+		if !again(err) || try >= tries || backoff.Wait(ctx, try, 100*time.Millisecond, 5*time.Second) != nil {
+			return err
+		}
+		lost = store.OutcomeOf(err) == store.Unknown
+	}
 }
 
 // Fail returns an error of a kind, with the text of the server, and an advice for people, which can be empty.
