@@ -137,6 +137,15 @@ func (b *Bucket) repeat(ctx context.Context, f func() error) error {
 	}, f)
 }
 
+// write sends f, and repeats it unless it may be sent only once: a lost try of a write with a condition may have
+// been applied, so a second try could be refused because of the first.
+func (b *Bucket) write(ctx context.Context, once bool, f func() error) error {
+	if once {
+		return f()
+	}
+	return b.repeat(ctx, f)
+}
+
 // now returns the time of the answer, by the store's clock. It is zero if the answer may come from a
 // cache.
 func (c *call) now() time.Time { return request.Now(c.header) }

@@ -74,14 +74,10 @@ func (b *Bucket) put(ctx context.Context, key string, body io.Reader, o object.P
 		return info, err
 	}
 	u := &upload{b: b, key: key, first: first, cond: cond, o: o}
-	switch {
-	case len(first) > smallBody:
+	if len(first) > smallBody {
 		u.rest = body
-		return u.send(ctx)
-	case cond != nil:
-		return u.send(ctx)
 	}
-	err = b.repeat(ctx, func() (err error) {
+	err = b.write(ctx, cond != nil || u.rest != nil, func() (err error) {
 		info, err = u.send(ctx)
 		return err
 	})
@@ -190,10 +186,8 @@ func (b *Bucket) Delete(ctx context.Context, key string, opts *object.DeleteOpti
 		ability = object.DeleteOrAbsent
 	}
 	cond, needed := condition(false, o.IfMatch, "", ability)
-	if err = b.require(ctx, needed); err == nil && cond != nil {
-		err = b.deleteOnce(ctx, key, cond)
-	} else if err == nil {
-		err = b.repeat(ctx, func() error { return b.deleteOnce(ctx, key, nil) })
+	if err = b.require(ctx, needed); err == nil {
+		err = b.write(ctx, cond != nil, func() error { return b.deleteOnce(ctx, key, cond) })
 	}
 	if errors.Is(err, store.ErrNotFound) && (cond == nil || o.OrAbsent) {
 		err = nil
@@ -237,7 +231,7 @@ func (b *Bucket) copy(ctx context.Context, source, destination string, o object.
 	if err := cmp.Or(b.require(ctx, neededFrom), b.require(ctx, neededTo)); err != nil {
 		return info, err
 	}
-	send := func() error {
+	err = b.write(ctx, from != nil || to != nil, func() error {
 		attrs, c, err := do(ctx, b, longTimeout, func(ctx context.Context) (*storage.Object, error) {
 			attrs := &storage.Object{} // those of the source
 			if o.Metadata != nil {
@@ -266,11 +260,6 @@ func (b *Bucket) copy(ctx context.Context, source, destination string, o object.
 			info, err = infoOf(destination, attrs, c)
 		}
 		return err
-	}
-	if from != nil || to != nil {
-		err = send()
-	} else {
-		err = b.repeat(ctx, send)
-	}
+	})
 	return info, err
 }
