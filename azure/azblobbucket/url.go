@@ -192,16 +192,12 @@ func (c *Config) Client(opts *Options) (*container.Client, *Options, error) {
 	var client *container.Client
 	switch {
 	case s.key != "":
-		key, err := container.NewSharedKeyCredential(c.Account, s.key)
-		if err != nil {
+		if o.key, err = container.NewSharedKeyCredential(c.Account, s.key); err != nil {
 			return nil, nil, wrong("the key of the account is not Base64")
 		}
 		raw, _ := base64.StdEncoding.DecodeString(s.key)
-		o.secrets, o.key = []string{s.key, string(raw)}, key
-		client, err = container.NewClientWithSharedKeyCredential(at.String(), key, with)
-		if err != nil {
-			return nil, nil, wrong("the URL of the container is not valid")
-		}
+		o.secrets = []string{s.key, string(raw)}
+		client, err = container.NewClientWithSharedKeyCredential(at.String(), o.key, with)
 	case s.token != "" && at.Scheme == "http" && !loopback:
 		return nil, nil, wrong("a SAS token would go unencrypted over http://; use https://")
 	case s.token != "" || c.anonymous:
@@ -210,20 +206,17 @@ func (c *Config) Client(opts *Options) (*container.Client, *Options, error) {
 			return nil, nil, wrong("AZURE_STORAGE_SAS_TOKEN, or the connection string, has no SAS token: it has no parameter sig")
 		}
 		o.secrets = sasSecrets(s.token)
-		if client, err = container.NewClientWithNoCredential(at.String(), with); err != nil {
-			return nil, nil, wrong("the URL of the container is not valid")
-		}
+		client, err = container.NewClientWithNoCredential(at.String(), with)
 	case at.Scheme == "http":
 		return nil, nil, wrong("no Azure credentials for an endpoint with http://: set AZURE_STORAGE_KEY, AZURE_STORAGE_SAS_TOKEN or AZURE_STORAGE_CONNECTION_STRING; a token of an identity needs https://")
 	default:
-		identity, err := azidentity.NewDefaultAzureCredential(nil)
-		if err != nil {
+		if o.Credential, err = azidentity.NewDefaultAzureCredential(nil); err != nil {
 			return nil, nil, wrong("no Azure credentials: set AZURE_STORAGE_KEY, AZURE_STORAGE_SAS_TOKEN or AZURE_STORAGE_CONNECTION_STRING, or log in with az login")
 		}
-		o.Credential = identity
-		if client, err = container.NewClient(at.String(), identity, with); err != nil {
-			return nil, nil, wrong("the URL of the container is not valid")
-		}
+		client, err = container.NewClient(at.String(), o.Credential, with)
+	}
+	if err != nil {
+		return nil, nil, wrong("the URL of the container is not valid")
 	}
 	return client, &o, nil
 }
