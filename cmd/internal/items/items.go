@@ -94,6 +94,17 @@ func (a *access) withItems(cmd *cobra.Command, f *itemFlags, makes bool, do func
 	})
 }
 
+// withItem is withItems for a command that reads or writes the item of one key.
+func (a *access) withItem(cmd *cobra.Command, f *itemFlags, keyText string, do func(context.Context, items, largeitem.Key) error) error {
+	return a.withItems(cmd, f, false, func(ctx context.Context, s items) error {
+		key, err := parseKey(s.schema, keyText)
+		if err != nil {
+			return err
+		}
+		return do(ctx, s, key)
+	})
+}
+
 // inWords says which command or flag helps where the marker of a prefix refuses a call.
 func inWords(err error) error {
 	var other *largeitem.OtherTableError
@@ -241,11 +252,7 @@ does not exist, the status is 78.`,
 			case attr != "" && a.JSON && (output == "" || output == "-"):
 				return exit.Usagef("--json and the attribute would both go to standard output: name a file with --output")
 			}
-			return a.withItems(cmd, f, false, func(ctx context.Context, s items) error {
-				key, err := parseKey(s.schema, args[0])
-				if err != nil {
-					return err
-				}
+			return a.withItem(cmd, f, args[0], func(ctx context.Context, s items, key largeitem.Key) error {
 				if attr != "" {
 					return a.itemAttribute(ctx, s, key, attr, output, cmd.Flags().Changed("output"))
 				}
@@ -319,11 +326,7 @@ If the item does not exist, the status is 0. With --if-exists it is 66.`,
 		Example: `  holdfast item rm example.org`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.withItems(cmd, f, false, func(ctx context.Context, s items) error {
-				key, err := parseKey(s.schema, args[0])
-				if err != nil {
-					return err
-				}
+			return a.withItem(cmd, f, args[0], func(ctx context.Context, s items, key largeitem.Key) error {
 				opts := &largeitem.DeleteOptions{}
 				if ifExists {
 					// After a refused delete it is not certain who has deleted the item; a read shows

@@ -224,11 +224,7 @@ func (a *access) itemsWrite(cmd *cobra.Command, f *itemFlags, w *putFlags, keyTe
 	if err != nil {
 		return cmdline.StoppedBy(ctx, err)
 	}
-	return a.withItems(cmd, f, false, func(ctx context.Context, s items) error {
-		key, err := parseKey(s.schema, keyText)
-		if err != nil {
-			return err
-		}
+	return a.withItem(cmd, f, keyText, func(ctx context.Context, s items, key largeitem.Key) error {
 		bar := a.Bar(keyText, size)
 		opts := &largeitem.WriteOptions{Progress: func(done, _ int64) { bar.Set(done) }}
 		write := func() (*largeitem.Result, error) { return s.Upsert(ctx, key, change, large, opts) }
