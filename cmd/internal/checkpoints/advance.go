@@ -297,12 +297,9 @@ func (a *access) importAll(ctx context.Context, k checkpoint.Store, views []chec
 		}
 	}
 	progress("")
-	if a.JSON {
-		if err := a.PrintJSON(map[string]int{"advanced": advanced, "unchanged": unchanged, "behind": behind}); err != nil {
-			return err
-		}
-	} else {
-		a.Notef("%d checkpoints were moved forward; %d needed no change", advanced, unchanged)
+	result := map[string]int{"advanced": advanced, "unchanged": unchanged, "behind": behind}
+	if err := a.PrintOrNote(result, "%d checkpoints were moved forward; %d needed no change", advanced, unchanged); err != nil {
+		return err
 	}
 	if failed == nil && behind > 0 {
 		failed = exit.With(exit.Condition, fmt.Errorf("%d checkpoints were not imported", behind))

@@ -140,20 +140,16 @@ func (a *access) lock(ctx context.Context, f *runFlags, name, path, keep string)
 			err = kept.ready()
 		}
 	}
-	switch {
-	case err != nil:
-	case a.JSON:
+	if err == nil {
 		result := file.result(written)
 		if kept != nil {
 			result["renewer_pid"] = kept.cmd.Process.Pid
 		}
-		err = a.PrintJSON(result)
-	default:
-		_, err = fmt.Fprintln(a.Stdout, written)
+		err = a.Print(result, written)
 	}
 	if err == nil {
 		if kept == nil {
-			a.heldUntil(name, file.Deadline)
+			a.Notef("%s", file.heldUntil())
 		}
 		return nil
 	}
@@ -317,11 +313,7 @@ If HANDLE is an old copy, the status is also 76. Then renew changes nothing.`,
 			if err != nil {
 				return err
 			}
-			if a.JSON {
-				return a.PrintJSON(f.result(args[0]))
-			}
-			a.heldUntil(f.Ticket.Name, f.Deadline)
-			return nil
+			return a.PrintOrNote(f.result(args[0]), "%s", f.heldUntil())
 		},
 	}
 	cmd.AddCommand(a.keeperCommand())
@@ -334,8 +326,8 @@ func (f *handleFile) result(path string) map[string]any {
 }
 
 // heldUntil says until when the user can rely on a lock.
-func (a *access) heldUntil(name string, deadline time.Time) {
-	a.Notef("lock %q is held until %s", name, deadline.Local().Format(time.RFC3339))
+func (f *handleFile) heldUntil() string {
+	return fmt.Sprintf("lock %q is held until %s", f.Ticket.Name, f.Deadline.Local().Format(time.RFC3339))
 }
 
 // renewed renews the lock of a handle file, and returns the file's new content. If grant is
@@ -382,10 +374,7 @@ nothing, and the newer handle remains valid.`,
 			if err := a.unlock(cmd.Context(), args[0], ""); err != nil {
 				return err
 			}
-			if a.JSON {
-				return a.PrintJSON(map[string]any{"handle": args[0], "released": true})
-			}
-			return nil
+			return a.PrintIfJSON(map[string]any{"handle": args[0], "released": true})
 		},
 	}
 }

@@ -306,10 +306,7 @@ func (a *access) itemAttribute(ctx context.Context, s items, key largeitem.Key, 
 	if err != nil {
 		return fmt.Errorf("attribute %s of the item %v: %w", attr, key, err)
 	}
-	if a.JSON {
-		return a.PrintJSON(viewReference(body.Reference))
-	}
-	return nil
+	return a.PrintIfJSON(viewReference(body.Reference))
 }
 
 func (a *access) itemRm() *cobra.Command {
@@ -340,13 +337,10 @@ If the item does not exist, the status is 0. With --if-exists it is 66.`,
 				if err != nil {
 					return err
 				}
-				if !a.JSON {
-					return nil
-				}
 				v := viewWrote(key, r)
 				existed := r.Item != nil
 				v.Existed = &existed
-				return a.PrintJSON(v)
+				return a.PrintIfJSON(v)
 			})
 		},
 	}

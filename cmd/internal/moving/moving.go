@@ -200,10 +200,8 @@ func (a *access) report(c *copier, dryRun bool) error {
 		verb = "would be copied from"
 	}
 	a.Notef("%d of %d locks and checkpoints %s %s to %s; %d need no change", changed, all, verb, v.From, v.To, all-changed-refused)
-	if a.JSON {
-		if err := a.PrintJSON(v); err != nil {
-			return err
-		}
+	if err := a.PrintIfJSON(v); err != nil {
+		return err
 	}
 	if refused > 0 {
 		return exit.With(exit.Condition, fmt.Errorf("%d checkpoints are not copied to %s, which has other positions", refused, v.To))

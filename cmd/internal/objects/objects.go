@@ -239,10 +239,7 @@ func (a *access) get(ctx context.Context, b stores.Bucket, key string, opts obje
 	if err != nil {
 		return err
 	}
-	if a.JSON {
-		return a.PrintJSON(objectViewOf(b, info))
-	}
-	return nil
+	return a.PrintIfJSON(objectViewOf(b, info))
 }
 
 func (a *access) objectStat() *cobra.Command {

@@ -243,10 +243,8 @@ func (a *access) rm(ctx context.Context, b stores.Bucket, key string, opts *obje
 		return exit.With(exit.NotFound, fmt.Errorf("there was no object %s; the mark of its fence still refuses lower tokens", urlOf(b, key)))
 	case nothing:
 		return exit.With(exit.NotFound, fmt.Errorf("there was no object %s", urlOf(b, key)))
-	case a.JSON:
-		return a.PrintJSON(removedView{urlOf(b, key), key})
 	}
-	return nil
+	return a.PrintIfJSON(removedView{urlOf(b, key), key})
 }
 
 func (a *access) rmTree(ctx context.Context, raw string, opts *object.WriteOptions, all, dryRun, yes bool) error {

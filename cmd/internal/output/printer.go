@@ -99,6 +99,14 @@ func (p *Printer) PrintJSON(v any) error {
 	return enc.Encode(v)
 }
 
+// PrintIfJSON writes a result that only programs read to stdout. Without --json it writes nothing.
+func (p *Printer) PrintIfJSON(v any) error {
+	if p.JSON {
+		return p.PrintJSON(v)
+	}
+	return nil
+}
+
 // Print writes a result to stdout: v with --json, otherwise a line of text.
 func (p *Printer) Print(v, text any) error {
 	if p.JSON {
@@ -128,9 +136,8 @@ func (p *Printer) Err() error { return p.err }
 
 // PrintOrNote writes v to stdout with --json, and otherwise a note to stderr.
 func (p *Printer) PrintOrNote(v any, format string, args ...any) error {
-	if p.JSON {
-		return p.PrintJSON(v)
+	if !p.JSON {
+		p.Notef(format, args...)
 	}
-	p.Notef(format, args...)
-	return nil
+	return p.PrintIfJSON(v)
 }
