@@ -123,16 +123,13 @@ func (a *access) withCheckpoints(ctx context.Context, f *checkpointFlags, do fun
 	if cmdline.EmptyFlag(f.flags, "file") {
 		return exit.Usagef("the name of the state file is empty: name a file; or remove --file and %s to use the store", cmdline.VariableOf("file"))
 	}
-	client, st, err := a.Client(ctx, a.StoreURL, &leases.Flags{})
-	if err != nil {
-		return err
-	}
-	defer st.Close()
-	keeper, err := checkpoint.New(st.Store, &checkpoint.Options{HeldBy: heldBy(client), History: f.history})
-	if err != nil {
-		return err
-	}
-	return errors.Join(do(ctx, keeper), keeper.Close(context.WithoutCancel(ctx)))
+	return a.WithClient(ctx, &leases.Flags{}, nil, func(client *lease.Client, st stores.Opened) error {
+		keeper, err := checkpoint.New(st.Store, &checkpoint.Options{HeldBy: heldBy(client), History: f.history})
+		if err != nil {
+			return err
+		}
+		return errors.Join(do(ctx, keeper), keeper.Close(context.WithoutCancel(ctx)))
+	})
 }
 
 // withFile is withCheckpoints for a state file.

@@ -94,10 +94,8 @@ func (a *access) onAcquire(f *runFlags, env []string, under *grant) error {
 		return err // a signal has come before, or the hook cannot inherit the proof that the lock is in use
 	case end.asked:
 		return notStarted(syscall.SIGTERM)
-	case err == nil && end.status != exit.OK:
-		err = fmt.Errorf("exit status %d", end.status)
 	}
-	if err != nil {
+	if err = endOf(end.status, err); err != nil {
 		return exit.With(exit.Failed, fmt.Errorf("the command was not started: --on-acquire %s: %w", words[0], err))
 	}
 	return nil
