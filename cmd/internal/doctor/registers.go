@@ -55,14 +55,15 @@ func (r *registers) space() *registerrules.Space {
 	return &registerrules.Space{Stores: r.Handles, Racers: racers, Rounds: r.o.rounds}
 }
 
-// holds reports whether both handles see the value in the register.
-func (r *registers) holds(ctx context.Context, key string, version store.Version, want []byte) (bool, error) {
-	err := r.space().Holds(ctx, key, version, want)
-	var broken *registerrules.Broken
-	if errors.As(err, &broken) {
-		return false, nil
+// putAndRead writes a value through one handle, and reports whether both handles see it then.
+func (r *registers) putAndRead(ctx context.Context, through store.Store, key string, at store.Version, value []byte) (written store.Version, same bool, err error) {
+	if written, err = through.Put(ctx, key, at, value); err == nil {
+		err = r.space().Holds(ctx, key, written, value)
 	}
-	return err == nil, err
+	if errors.As(err, new(*registerrules.Broken)) {
+		return written, false, nil
+	}
+	return written, err == nil, err
 }
 
 // rule makes the check of a rule that all registers keep.
@@ -114,19 +115,14 @@ func (r *registers) wrongVersion() Step {
 func (r *registers) readAfterWrite(ctx context.Context, c Check) []Check {
 	var v store.Version
 	for i := range r.o.samples {
-		mine := Value()
-		w, err := r.Handles[i%2].Put(ctx, "fresh", v, mine)
-		if err != nil {
-			return r.Failed(c, err)
-		}
-		same, err := r.holds(ctx, "fresh", w, mine)
+		written, same, err := r.putAndRead(ctx, r.Handles[i%2], "fresh", v, Value())
 		if err != nil {
 			return r.Failed(c, err)
 		}
 		if !same {
 			return c.Unsafe("a read after a write returned an older state", "a waiter would watch an old state; look for a cache between this machine and the store")
 		}
-		v = w
+		v = written
 	}
 	return c.OK("each read saw the last write, %d times out of %d", r.o.samples, r.o.samples)
 }
@@ -138,11 +134,7 @@ func (r *registers) large(ctx context.Context, c Check) []Check {
 		"odd/ü %2F:?*\"<>|\\\n/a.json":     Value(),
 		"long/" + strings.Repeat("n", 300): Value(),
 	} {
-		w, err := r.Handles[0].Put(ctx, key, "", v)
-		if err != nil {
-			return r.Failed(c, err)
-		}
-		same, err := r.holds(ctx, key, w, v)
+		_, same, err := r.putAndRead(ctx, r.Handles[0], key, "", v)
 		if err != nil {
 			return r.Failed(c, err)
 		}
