@@ -311,10 +311,7 @@ func (t *table[T]) selects(name string) bool {
 
 // list lists the keys of a table, if a listing is due.
 func list[T any](r *reader, t *table[T]) {
-	if time.Now().Before(t.next) {
-		return
-	}
-	if !r.budget.take(r.ctx, 1) {
+	if time.Now().Before(t.next) || !r.budget.take(r.ctx, 1) {
 		return
 	}
 	ctx, cancel := context.WithTimeout(r.ctx, listTimeout)
