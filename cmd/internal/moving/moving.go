@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -144,26 +143,12 @@ func (a *access) apart(from, url string) error {
 	if err == nil {
 		dir, err = filepath.Abs(dir)
 	}
-	if err == nil && (inside(dir, outer) || inside(outer, dir)) {
+	inner, _ := stores.IsWithin(dir, outer)
+	around, _ := stores.IsWithin(outer, dir)
+	if err == nil && inner != around { // both are true of one directory
 		return exit.Usagef("one of the stores %s and file:%s is inside the other: name a directory that is outside", from, dir)
 	}
 	return nil
-}
-
-// inside reports whether a directory, whose last part need not exist, is inside another one.
-func inside(dir, outer string) bool {
-	if real, err := filepath.EvalSymlinks(dir); err == nil {
-		dir = real
-	} else if real, err := filepath.EvalSymlinks(filepath.Dir(dir)); err == nil {
-		dir = filepath.Join(real, filepath.Base(dir))
-	}
-	of, err := os.Stat(outer)
-	for ; err == nil && dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
-		if above, statErr := os.Stat(filepath.Dir(dir)); statErr == nil && os.SameFile(above, of) {
-			return true
-		}
-	}
-	return false
 }
 
 // report prints the result of a copy.

@@ -3,9 +3,7 @@ package objects
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
@@ -197,36 +195,6 @@ func (a *access) cpToFile(cmd *cobra.Command, raw, name string, f *writeFlags) e
 	})
 }
 
-// nestedIn reports whether one directory is another one, or is below it. A directory that
-// does not exist yet is judged by the nearest one above that does.
-func nestedIn(inner, outer string) (bool, error) {
-	outer, err := filepath.Abs(outer)
-	if err == nil {
-		outer, err = filepath.EvalSymlinks(outer)
-	}
-	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil // nothing is there
-	}
-	if err != nil {
-		return false, err
-	}
-	if inner, err = filepath.Abs(inner); err != nil {
-		return false, err
-	}
-	rest := ""
-	for {
-		real, err := filepath.EvalSymlinks(inner)
-		if err == nil {
-			rel, err := filepath.Rel(outer, filepath.Join(real, rest))
-			return err == nil && filepath.IsLocal(rel), nil
-		}
-		if !errors.Is(err, fs.ErrNotExist) || filepath.Dir(inner) == inner {
-			return false, err
-		}
-		inner, rest = filepath.Dir(inner), filepath.Join(filepath.Base(inner), rest)
-	}
-}
-
 // checkApart refuses to copy between a directory and a bucket of which one is in the other:
 // the files of the bucket would be taken for files of the user.
 func checkApart(dir string, at *stores.ObjectURL) error {
@@ -237,8 +205,8 @@ func checkApart(dir string, at *stores.ObjectURL) error {
 	if err != nil {
 		return err
 	}
-	inside, err := nestedIn(bucketDir, dir)
-	outside, outsideErr := nestedIn(dir, bucketDir)
+	inside, err := stores.IsWithin(bucketDir, dir)
+	outside, outsideErr := stores.IsWithin(dir, bucketDir)
 	if err := cmp.Or(err, outsideErr); err != nil {
 		return err
 	}

@@ -88,6 +88,36 @@ func Insisted(query url.Values, others string) (network bool, unsafe []string, e
 	return network, unsafe, nil
 }
 
+// IsWithin reports whether a path names a directory, or a place below it. It follows symbolic links. A path that
+// does not exist yet is judged by the nearest directory above it that does.
+func IsWithin(path, dir string) (bool, error) {
+	of, err := os.Stat(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil // nothing is there
+	}
+	if err == nil {
+		path, err = filepath.Abs(path)
+	}
+	if err != nil {
+		return false, err
+	}
+	real, err := filepath.EvalSymlinks(path)
+	for errors.Is(err, fs.ErrNotExist) && filepath.Dir(path) != path {
+		path = filepath.Dir(path)
+		real, err = filepath.EvalSymlinks(path)
+	}
+	for ; err == nil; real = filepath.Dir(real) {
+		var info fs.FileInfo
+		if info, err = os.Stat(real); err == nil && os.SameFile(info, of) {
+			return true, nil
+		}
+		if real == filepath.Dir(real) {
+			break
+		}
+	}
+	return false, err
+}
+
 // missing checks whether a directory exists, and decides what the command may do if it does
 // not. A mistyped name must not become a store that no other program uses. If this user has
 // never kept anything in the standard store, commands that read take it for an empty store.
