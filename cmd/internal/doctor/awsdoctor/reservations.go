@@ -43,8 +43,7 @@ func (p *reservations) look(ctx context.Context) []doctor.Check {
 	var checks []doctor.Check
 	switch {
 	case errors.Is(err, store.ErrDenied):
-		c.Means = "needs the right dynamodb:DescribeTable; if it is a global table, writers of two regions may not exclude each other"
-		checks = c.As(doctor.NotTested, doctor.Reason(err), c.Means)
+		checks = c.As(doctor.NotTested, doctor.Reason(err), "needs the right dynamodb:DescribeTable; if it is a global table, writers of two regions may not exclude each other")
 	case errors.Is(err, store.ErrMisconfigured):
 		return c.Unsafe(doctor.Reason(err), "writers cannot make reservations")
 	case err != nil:
