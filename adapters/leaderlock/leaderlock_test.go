@@ -374,7 +374,7 @@ func TestTrust(t *testing.T) {
 }
 
 // TestSleep: after a machine has slept for longer than LeaseDuration, another candidate leads. So no token of the term is
-// valid, although Go's clock stood still.
+// valid, although Go's clock did not run.
 func TestSleep(t *testing.T) {
 	a := newLock(t, memstore.New())
 	reading := sysclock.Read()
