@@ -270,7 +270,7 @@ const maxSweep = 100_000
 
 // OlderThan yields the names of all files that are older than age. It removes directories that
 // killed processes had not finished.
-func (b *files) OlderThan(ctx context.Context, age time.Duration) iter.Seq2[string, error] {
+func (b *files) OlderThan(ctx context.Context, age func() time.Duration) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		var dirs []string
 		err := safefile.EachName(b.root, ".", maxSweep, func(name string) { dirs = append(dirs, name) })
@@ -282,7 +282,7 @@ func (b *files) OlderThan(ctx context.Context, age time.Duration) iter.Seq2[stri
 			var old []string
 			var err error
 			if random, ok := strings.CutPrefix(dir, stagePrefix); ok && safefile.IsRandom(random) {
-				b.removeStage(dir, age)
+				b.removeStage(dir, age())
 			} else if len(dir) == 2 {
 				old, err = b.oldIn(dir, age)
 			}
@@ -303,7 +303,7 @@ func (b *files) OlderThan(ctx context.Context, age time.Duration) iter.Seq2[stri
 }
 
 // oldIn returns the names of the old files in a directory.
-func (b *files) oldIn(name string, age time.Duration) (old []string, err error) {
+func (b *files) oldIn(name string, age func() time.Duration) (old []string, err error) {
 	dir, _, err := safefile.OpenBelow(b.root, name)
 	if errors.Is(err, syscall.ENOTDIR) {
 		return nil, nil // this package makes no such file
@@ -317,7 +317,7 @@ func (b *files) oldIn(name string, age time.Duration) (old []string, err error) 
 		if !safefile.IsRandom(name + rest) {
 			return
 		}
-		if info, err := dir.Lstat(rest); err == nil && info.Mode().IsRegular() && time.Since(info.ModTime()) > age {
+		if info, err := dir.Lstat(rest); err == nil && info.Mode().IsRegular() && time.Since(info.ModTime()) > age() {
 			old = append(old, name+rest)
 		}
 	})

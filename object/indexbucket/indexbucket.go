@@ -190,7 +190,7 @@ func (b *inBucket) Sweep(ctx context.Context, name string) error {
 	return b.bucket.Delete(ctx, b.prefix+name, nil)
 }
 
-func (b *inBucket) OlderThan(ctx context.Context, age time.Duration) iter.Seq2[string, error] {
+func (b *inBucket) OlderThan(ctx context.Context, age func() time.Duration) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		local := object.TraitsOf(b.bucket).Local
 		for info, err := range b.bucket.List(ctx, b.prefix, nil) {
@@ -202,7 +202,7 @@ func (b *inBucket) OlderThan(ctx context.Context, age time.Duration) iter.Seq2[s
 			if now.IsZero() && local {
 				now = time.Now()
 			}
-			if info.Modified.IsZero() || now.IsZero() || now.Sub(info.Modified) <= age {
+			if info.Modified.IsZero() || now.IsZero() || now.Sub(info.Modified) <= age() {
 				continue
 			}
 			if !yield(strings.TrimPrefix(info.Key, b.prefix), nil) {

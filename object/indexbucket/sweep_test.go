@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -16,6 +17,7 @@ import (
 	"github.com/holdfast-go/holdfast/object/membucket"
 	"github.com/holdfast-go/holdfast/object/objecttest"
 	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/memstore"
 )
 
 // clientOf returns a client of objects whose index and bodies are in b.
@@ -56,6 +58,56 @@ func contents(t *testing.T, c *object.Client) string {
 		all += " "
 	}
 	return strings.TrimSpace(all)
+}
+
+// slowList is a bucket whose listing has one object on each page. The function pause runs before the second page.
+type slowList struct {
+	object.Bucket
+	pause func()
+}
+
+func (b *slowList) List(ctx context.Context, prefix string, _ *object.ListOptions) iter.Seq2[object.Info, error] {
+	return func(yield func(object.Info, error) bool) {
+		for after, more := "", true; more; {
+			more = false
+			for info, err := range b.Bucket.List(ctx, prefix, &object.ListOptions{After: after}) {
+				if !yield(info, err) {
+					return
+				}
+				after, more = info.Key, err == nil
+				break
+			}
+			if pause := b.pause; pause != nil {
+				b.pause = nil
+				pause()
+			}
+		}
+	}
+}
+
+// TestSlowSweep: the process of a sweep is stopped between two pages of the bodies, for longer than the orphan
+// age. Meanwhile another process puts objects. The sweep has not read their registers, and keeps their bodies.
+func TestSlowSweep(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx := t.Context()
+		below, index := membucket.New(), memstore.New()
+		if _, err := below.Put(ctx, "body/0", strings.NewReader("the first page"), nil); err != nil {
+			t.Fatal(err)
+		}
+		b := newBucket(t, index, below)
+		slow := newBucket(t, index, &slowList{below, func() {
+			if _, err := b.Put(ctx, "a", strings.NewReader("new"), nil); err != nil {
+				t.Error(err)
+			}
+			time.Sleep(indexbucket.DefaultOrphanAge + time.Hour)
+		}})
+		if n, err := slow.Sweep(ctx); n != 0 || err != nil {
+			t.Errorf("removed %d, %v", n, err)
+		}
+		if body, _, err := object.ReadAll(ctx, b, "a", 100, nil); string(body) != "new" || err != nil {
+			t.Errorf("got %q, %v", body, err)
+		}
+	})
 }
 
 // TestEveryCallFaulty: whichever request to the index or to the bodies meets a fault, the

@@ -46,10 +46,11 @@ type Bodies interface {
 	// remains for Sweep.
 	Remove(ctx context.Context, name string)
 
-	// OlderThan returns the names of all bodies that are older than age. The names may include other
-	// files or objects, because the sweep removes only names of the form of [rand.Text]. The iteration
-	// ends after an error.
-	OlderThan(ctx context.Context, age time.Duration) iter.Seq2[string, error]
+	// OlderThan returns the names of all bodies that are older than age. It calls age for each body, after
+	// it has read the time of the body and the time of the store, because the age grows during a sweep. The
+	// names may include other files or objects, because the sweep removes only names of the form of
+	// [rand.Text]. The iteration ends after an error.
+	OlderThan(ctx context.Context, age func() time.Duration) iter.Seq2[string, error]
 
 	// Sweep removes an old body that no register names.
 	Sweep(ctx context.Context, name string) error

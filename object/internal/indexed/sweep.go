@@ -35,7 +35,8 @@ func (b *Bucket) Sweep(ctx context.Context) (removed int, err error) {
 		named.add(e.File)
 	}
 	// A clock of a store may go by a percent slower than this one.
-	for name, err := range b.bodies.OlderThan(ctx, b.orphanAge+began.Elapsed()*101/100) {
+	old := func() time.Duration { return b.orphanAge + began.Elapsed()*101/100 }
+	for name, err := range b.bodies.OlderThan(ctx, old) {
 		if err == nil && safefile.IsRandom(name) && !named.has(name) {
 			if err = b.bodies.Sweep(ctx, name); err == nil {
 				removed++
