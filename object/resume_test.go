@@ -135,3 +135,24 @@ func TestResumeOfWhatIsComplete(t *testing.T) {
 	}
 	again("after a fence was raised", "")
 }
+
+// busyUploads is a bucket that refuses the completion of each upload, because another write is in progress.
+type busyUploads struct{ *membucket.Bucket }
+
+func (b busyUploads) Put(_ context.Context, key string, body io.Reader, opts *object.PutOptions) (object.Info, error) {
+	u := object.Upload{Key: key, ID: opts.Metadata["holdfast-write"]}
+	opts.OnUpload(u)
+	_, err := io.Copy(io.Discard, body)
+	return object.Info{}, &object.UnfinishedError{Upload: u, Err: errors.Join(err, object.ErrBusy)}
+}
+
+// TestBusyUpload: an upload that is kept is not begun again, also if the store was busy: the caller would not know
+// of the parts of the first one.
+func TestBusyUpload(t *testing.T) {
+	begun := 0
+	c := newClient(t, busyUploads{membucket.New()}, fast())
+	_, err := c.Put(t.Context(), "a", body("mine"), &object.WriteOptions{OnUpload: func(object.Upload) { begun++ }})
+	if begun != 1 || !errors.As(err, new(*object.UnfinishedError)) || store.OutcomeOf(err) != store.NotApplied {
+		t.Errorf("%d uploads were begun; got %v", begun, err)
+	}
+}

@@ -272,7 +272,7 @@ func (a *attempt) resolve(ctx context.Context, cause error) (info Info, again bo
 	busy := certain && errors.Is(cause, ErrBusy)
 	conflict := certain && !busy && errors.Is(cause, store.ErrConflict)
 	switch {
-	case busy:
+	case busy && !errors.As(cause, new(*UnfinishedError)): // that one is to be resumed
 		return Info{}, true, cause
 	case certain && !conflict:
 		return Info{}, false, a.failed(cause)
