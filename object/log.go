@@ -136,6 +136,9 @@ func OpenLog(c *Client, prefix string, opts *LogOptions) (*Log, error) {
 func (l *Log) key(number uint64) string { return fmt.Sprintf("%s/%020d", l.prefix, number) }
 
 func (l *Log) fail(op store.Kind, err error) error {
+	if err == nil {
+		return nil
+	}
 	return &store.OpError{Op: op, Key: l.prefix, Err: err}
 }
 
@@ -157,10 +160,7 @@ func (l *Log) fail(op store.Kind, err error) error {
 func (l *Log) Append(ctx context.Context, after uint64, body []byte) (LogEntry, error) {
 	return traced(ctx, l.c, "append", l.prefix, func(ctx context.Context) (LogEntry, error) {
 		e, err := l.append(ctx, after, body)
-		if err != nil {
-			return LogEntry{}, l.fail("append", err)
-		}
-		return e, nil
+		return e, l.fail("append", err)
 	})
 }
 
@@ -215,6 +215,8 @@ func (l *Log) base(ctx context.Context, number uint64) (LogEntry, error) {
 		return LogEntry{ID: f.Log}, nil
 	case known.ID == "":
 		return LogEntry{}, fmt.Errorf("%w: the log has no entry %d; append after the last entry of the log", ErrInvalid, number)
+	case f.Floor == 0:
+		return LogEntry{}, l.withoutFloor()
 	}
 	l.remember(known)
 	return known, nil

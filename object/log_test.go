@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -321,6 +322,28 @@ func TestLogDamaged(t *testing.T) {
 				t.Errorf("%d objects, before an append to a damaged log %d", after, before)
 			}
 		})
+	}
+}
+
+// TestLogWithoutFloor: no call changes a log whose floor another program has removed. A Trim would remove entries,
+// and an append would acknowledge an entry that no reader gets.
+func TestLogWithoutFloor(t *testing.T) {
+	b := membucket.New()
+	fill(t, newLog(t, b), 3)
+	remove(t, b, "log/floor")
+	before := keys(t, b)
+	for what, err := range map[string]error{
+		"append after the last":   second(newLog(t, b).Append(t.Context(), 3, nil)),
+		"append after the second": second(newLog(t, b).Append(t.Context(), 2, nil)),
+		"append to an empty log":  second(newLog(t, b).Append(t.Context(), 0, nil)),
+		"trim":                    newLog(t, b).Trim(t.Context(), 3),
+	} {
+		if !errors.Is(err, store.ErrCorrupt) || store.OutcomeOf(err) == store.Applied {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	if after := keys(t, b); !slices.Equal(after, before) {
+		t.Errorf("the objects were %q, and are %q", before, after)
 	}
 }
 

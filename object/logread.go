@@ -111,7 +111,7 @@ func (l *Log) readOnce(ctx context.Context, from uint64) (entries []LogEntry, en
 	switch {
 	case err != nil:
 	case f.Floor == 0 && len(entries) > 0:
-		err = fmt.Errorf("%w: the log has entries, but the object %q is missing", store.ErrCorrupt, l.floorKey())
+		err = l.withoutFloor()
 	case f.Floor > from:
 		err = &TrimmedError{from, f.Floor}
 	case f.Floor == from && from > 1 && len(entries) == 0:
@@ -129,10 +129,7 @@ func (l *Log) readOnce(ctx context.Context, from uint64) (entries []LogEntry, en
 // Latest first reads the floor, which costs one more request. Latest sends no LIST.
 func (l *Log) Latest(ctx context.Context) (LogEntry, error) {
 	e, err := l.latest(ctx)
-	if err != nil {
-		return LogEntry{}, l.fail("latest", err)
-	}
-	return e, nil
+	return e, l.fail("latest", err)
 }
 
 func (l *Log) latest(ctx context.Context) (last LogEntry, err error) {

@@ -51,6 +51,11 @@ func (f floor) missing() error {
 	return fmt.Errorf("%w: the log begins at entry %d, but this entry does not exist", store.ErrCorrupt, f.Floor)
 }
 
+// withoutFloor is the error for a log whose floor another program has removed.
+func (l *Log) withoutFloor() error {
+	return fmt.Errorf("%w: the log has entries, but the object %q is missing", store.ErrCorrupt, l.floorKey())
+}
+
 // readFloor reads the floor. Its number is 0 if there is no log.
 func (l *Log) readFloor(ctx context.Context) (floor, error) {
 	body, info, err := ReadAll(ctx, l.c.bucket, l.floorKey(), maxFloor, nil)
@@ -130,7 +135,7 @@ func (l *Log) create(ctx context.Context) (floor, error) {
 	case lost != nil:
 		err = lost
 	default:
-		err = fmt.Errorf("%w: the log has entries, but the object %q is missing", store.ErrCorrupt, l.floorKey())
+		err = l.withoutFloor()
 	}
 	return f, err
 }
@@ -170,10 +175,7 @@ func (l *Log) trim(ctx context.Context, below uint64) error {
 			err = nil
 		}
 	}
-	if err != nil {
-		return l.fail("trim", err)
-	}
-	return nil
+	return l.fail("trim", err)
 }
 
 // raise raises the floor to a number, if it is not there yet.
@@ -191,6 +193,8 @@ func (l *Log) raise(ctx context.Context, below uint64) (floor, error) {
 			return floor{}, err
 		case first.ID == "":
 			return floor{}, fmt.Errorf("%w: the log has no entry %d, which would become the first entry", ErrInvalid, below)
+		case f.Floor == 0:
+			return floor{}, l.withoutFloor()
 		}
 		f.Floor = below
 		f, err = l.putFloor(ctx, f)
@@ -227,8 +231,5 @@ func (l *Log) sweep(ctx context.Context) error {
 			}
 		}
 	}
-	if err != nil {
-		return l.fail("sweep", err)
-	}
-	return nil
+	return l.fail("sweep", err)
 }
