@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/workerpool"
@@ -105,7 +106,8 @@ type download struct {
 	o    DownloadOptions
 	info Info
 
-	doubtful bool // answers may mix two states; see check
+	doubtful bool        // answers may mix two states; see check
+	further  atomic.Bool // more than one answer was requested
 
 	mu   sync.Mutex
 	sum  int64           // of the bytes that are written
@@ -123,11 +125,10 @@ func (d *download) run(ctx context.Context) (Info, error) {
 	d.info, d.sum = r.Info, d.o.Offset
 	c := workerpool.New(ctx, d.o.Parallel, 0)
 	defer c.Close()
-	ranges := 0
 	for at, size := d.o.Offset, d.o.rangeSize; at < d.info.Size && c.WaitRoom(0); at += size {
 		first := r
 		r = nil
-		if ranges++; first == nil {
+		if first == nil {
 			size = d.restSize()
 		}
 		c.Go(0, func(ctx context.Context) error { return d.read(ctx, first, at, min(size, d.info.Size-at)) })
@@ -136,7 +137,7 @@ func (d *download) run(ctx context.Context) (Info, error) {
 		r.Close()
 	}
 	err = c.Wait()
-	if err == nil && ranges > 1 && d.doubtful {
+	if err == nil && d.doubtful && (d.further.Load() || d.o.Offset > 0) {
 		err = d.check(ctx)
 	}
 	if err != nil {
@@ -208,6 +209,7 @@ func (d *download) read(ctx context.Context, r *Reader, at, size int64) error {
 	for try := 1; ; try++ {
 		var err error
 		if r == nil {
+			d.further.Store(true)
 			r, err = d.b.Get(ctx, d.key, &GetOptions{Offset: at + done, Length: size - done, IfMatch: d.info.Version})
 		}
 		if err == nil {

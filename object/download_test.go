@@ -271,6 +271,38 @@ func TestDownloadOneState(t *testing.T) {
 	}
 }
 
+// TestDownloadOneStateInParts: the same, if only one range is read, but by two requests: its first answer broke off,
+// or an earlier download did.
+func TestDownloadOneStateInParts(t *testing.T) {
+	for _, offset := range []int64{0, 100 * kib} {
+		synctest.Test(t, func(t *testing.T) {
+			b := newBadConnection(t, random(640*kib))
+			info, err := b.Stat(t.Context(), "k")
+			if err != nil {
+				t.Fatal(err)
+			}
+			b.ignores, b.version = true, info.Version
+			b.after, b.breaks = 100*kib, 1
+			b.hook = func(n int) {
+				if n == 2 {
+					put(t, b, "k", strings.Repeat("x", 640*kib), nil)
+				}
+			}
+			o := object.InRanges(object.DownloadOptions{}, 1024*kib)
+			if offset > 0 {
+				o.Offset, o.IfMatch = offset, info.Version
+				b.hook(2)
+				b.breaks = 0
+			}
+			_, err = object.Download(t.Context(), plain{b}, "k", &sheet{}, o)
+			var cut *object.TruncatedError
+			if !errors.Is(err, store.ErrConflict) || !errors.As(err, &cut) || cut.Done != 0 {
+				t.Errorf("from %d on: got %v", offset, err)
+			}
+		})
+	}
+}
+
 // TestDownloadEnds: a line that breaks each time ends the download, and so does the
 // context.
 func TestDownloadEnds(t *testing.T) {
