@@ -265,6 +265,6 @@ type Store interface {
 	Watch(ctx context.Context, key string) iter.Seq2[Checkpoint, error]
 
 	// Close waits for the writes in progress. If the context ends first, Close cancels these
-	// writes. Later calls fail with [ErrClosed].
+	// writes, and does not wait for them. Later calls fail with [ErrClosed].
 	Close(ctx context.Context) error
 }

@@ -114,8 +114,6 @@ func (k *RegisterStore) Close(ctx context.Context) error {
 	case <-k.writersDone:
 		return nil
 	case <-ctx.Done():
-		k.cancel()
-		<-k.writersDone
 		return store.Cause(ctx)
 	}
 }

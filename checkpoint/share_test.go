@@ -259,3 +259,25 @@ func TestCloseEndsFlights(t *testing.T) {
 		unknown(t, <-failed)
 	})
 }
+
+// TestCloseWithStuckStore: the context bounds Close, also if a call of the store ignores its own context.
+func TestCloseWithStuckStore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k, err := checkpoint.New(onPut(memstore.New(), func(ctx context.Context, op *store.Op, next store.Handler) error {
+			time.Sleep(time.Hour)
+			return next(ctx, op)
+		}), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, err = k.Advance(ctx, "k", at(1), nil)
+		unknown(t, err)
+		began := time.Now()
+		if err := k.Close(ctx); !errors.Is(err, context.DeadlineExceeded) || time.Since(began) > time.Second {
+			t.Errorf("close: %v after %v", err, time.Since(began))
+		}
+		time.Sleep(time.Hour) // the call of the store ends
+	})
+}
