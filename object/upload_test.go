@@ -119,3 +119,21 @@ func TestBody(t *testing.T) {
 		}
 	}
 }
+
+// endless is a body that can tell where it is, but not where it ends, like the files below /proc.
+type endless struct{ *strings.Reader }
+
+func (e endless) Seek(offset int64, whence int) (int64, error) {
+	if whence == io.SeekEnd {
+		return 0, errors.New("invalid argument")
+	}
+	return e.Reader.Seek(offset, whence)
+}
+
+// TestBodyWithoutKnownEnd: such a body is put like one that cannot seek.
+func TestBodyWithoutKnownEnd(t *testing.T) {
+	c := newClient(t, membucket.New(), nil)
+	if _, err := c.Put(t.Context(), "a", endless{body("text")}, nil); err != nil || content(t, c, "a") != "text" {
+		t.Errorf("got %v, %q", err, content(t, c, "a"))
+	}
+}

@@ -401,13 +401,10 @@ func newReplay(body io.Reader) (*replay, error) {
 	guarded, errs := guard(body)
 	if seeker, ok := body.(io.Seeker); ok {
 		if from, err := seeker.Seek(0, io.SeekCurrent); err == nil {
-			r := &replay{body: guarded, errs: errs, from: from, seek: seeker}
-			end, err := seeker.Seek(0, io.SeekEnd)
-			if err == nil {
+			if end, err := seeker.Seek(0, io.SeekEnd); err == nil {
 				_, err = seeker.Seek(from, io.SeekStart)
+				return &replay{body: guarded, errs: errs, from: from, seek: seeker, small: end-from <= keptBody}, err
 			}
-			r.small = end-from <= keptBody
-			return r, err
 		}
 	}
 	first, err := io.ReadAll(io.LimitReader(body, keptBody+1))
