@@ -218,6 +218,35 @@ func TestSlowPut(t *testing.T) {
 	})
 }
 
+// TestCopiedRegister: a listing yields no object twice if another program has copied a register of the index.
+func TestCopiedRegister(t *testing.T) {
+	ctx := t.Context()
+	index := memstore.New()
+	b := newBucket(t, index, membucket.New())
+	if _, err := b.Put(ctx, "a", strings.NewReader("text"), nil); err != nil {
+		t.Fatal(err)
+	}
+	for key, err := range store.List(ctx, index, "") {
+		value, _, getErr := index.Get(ctx, key)
+		_, putErr := index.Put(ctx, "k/copy", "", value)
+		if err := errors.Join(err, getErr, putErr); err != nil {
+			t.Fatal(err)
+		}
+	}
+	listed := ""
+	for info, err := range b.List(ctx, "", nil) {
+		listed += info.Key + " "
+		if err != nil && !errors.Is(err, store.ErrCorrupt) {
+			t.Error(err)
+		}
+	}
+	_, copyErr := b.Stat(ctx, "copy")
+	_, sweepErr := b.Sweep(ctx)
+	if listed != "a  " || !errors.Is(copyErr, store.ErrCorrupt) || !errors.Is(sweepErr, store.ErrCorrupt) {
+		t.Errorf("listed %q; the copy: %v; sweep: %v", listed, copyErr, sweepErr)
+	}
+}
+
 // TestDamagedBody: a body that is missing, or is not the one that was put, is an error.
 func TestDamagedBody(t *testing.T) {
 	ctx := t.Context()

@@ -118,17 +118,18 @@ func (b *Bucket) load(ctx context.Context, key string) (entry, store.Version, er
 	if err != nil {
 		return entry{}, "", Bare(err)
 	}
-	e, err := decode(value)
-	if err == nil && e.Key != key {
-		err = fmt.Errorf("%w: the register has the entry of another key", store.ErrCorrupt)
-	}
+	e, err := decode(register(key), value)
 	return e, v, err
 }
 
-func decode(value []byte) (entry, error) {
+// decode returns the entry in a register of the index.
+func decode(name string, value []byte) (entry, error) {
 	var e entry
 	if err := json.Unmarshal(value, &e); err != nil || e.Key == "" || !safefile.IsRandom(e.File) {
 		return entry{}, fmt.Errorf("%w: the value of a register of the index is not an index entry", store.ErrCorrupt)
+	}
+	if register(e.Key) != name {
+		return entry{}, fmt.Errorf("%w: the register has the entry of another key", store.ErrCorrupt)
 	}
 	return e, nil
 }
@@ -263,7 +264,7 @@ func (b *Bucket) entries(ctx context.Context) iter.Seq2[current, error] {
 					continue // deleted meanwhile
 				}
 				if err == nil {
-					if e.entry, err = decode(value); err != nil {
+					if e.entry, err = decode(key, value); err != nil {
 						err = fmt.Errorf("register %q: %w", key, err)
 					}
 				}
