@@ -237,7 +237,7 @@ func (c *Client) Get(ctx context.Context, key string, opts *GetOptions) (*Reader
 func (c *Client) ReadAll(ctx context.Context, key string, limit int64, opts *GetOptions) ([]byte, Info, error) {
 	body, info, err := ReadAll(ctx, c.bucket, key, limit, opts)
 	info = withWriteInfo(info)
-	if err == nil && info.WriteInfo.Deleted {
+	if info.WriteInfo.Deleted {
 		body, info, err = nil, Info{}, store.ErrNotFound
 	}
 	return body, info, opError("get", key, err)

@@ -355,3 +355,16 @@ func (free) Do(ctx context.Context, _ string, _ object.Version, check func(conte
 	}
 	return operate(ctx)
 }
+
+// TestTombstoneOfAnyLimit: a tombstone is absent for a reader, also if it is longer than what the reader expects.
+func TestTombstoneOfAnyLimit(t *testing.T) {
+	c := newClient(t, membucket.New(), nil)
+	if err := c.Delete(t.Context(), "a", &object.WriteOptions{Fence: &token1}); err != nil {
+		t.Fatal(err)
+	}
+	for _, limit := range []int64{10, 1000} {
+		if _, info, err := c.ReadAll(t.Context(), "a", limit, nil); !errors.Is(err, store.ErrNotFound) || info.Version != "" {
+			t.Errorf("limit %d: got %+v, %v", limit, info, err)
+		}
+	}
+}
