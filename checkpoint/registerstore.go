@@ -102,18 +102,20 @@ func New(st store.Store, opts *Options) (*RegisterStore, error) {
 // Close implements [Store].
 func (k *RegisterStore) Close(ctx context.Context) error {
 	k.mu.Lock()
-	if !k.closed {
-		k.closed = true
-		if k.writers == 0 {
-			close(k.writersDone)
-		}
+	if !k.closed && k.writers == 0 {
+		close(k.writersDone)
 	}
+	k.closed = true
+	idle := k.writers == 0
 	k.mu.Unlock()
 	defer k.cancel()
 	select {
 	case <-k.writersDone:
 		return nil
 	case <-ctx.Done():
+		if idle {
+			return nil
+		}
 		return store.Cause(ctx)
 	}
 }

@@ -281,3 +281,18 @@ func TestCloseWithStuckStore(t *testing.T) {
 		time.Sleep(time.Hour) // the call of the store ends
 	})
 }
+
+// TestCloseAfterTheEnd: Close succeeds if no write is in progress, also if its context has ended.
+func TestCloseAfterTheEnd(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for range 100 {
+		k, err := checkpoint.New(memstore.New(), nil)
+		if err == nil {
+			err = k.Close(ctx)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
