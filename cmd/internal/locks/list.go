@@ -185,7 +185,7 @@ func list(ctx context.Context, client *lease.Client, st store.Store, prefix, sta
 			readers.Stop(err, true)
 			break
 		}
-		if name != prefix && !look(name) {
+		if !look(name) {
 			break
 		}
 	}

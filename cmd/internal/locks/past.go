@@ -77,7 +77,8 @@ func past(ctx context.Context, client *lease.Client, prefix string, c *canvas) e
 	}
 	for name, err := range client.List(ctx, prefix) {
 		if err != nil {
-			return err
+			pool.Stop(err, true)
+			break
 		}
 		if !pool.WaitRoom(0) {
 			break
