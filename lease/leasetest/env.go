@@ -134,15 +134,17 @@ func (e *env) try(c *lease.Client, name string) *lease.Guard {
 }
 
 // free takes a lock that is free. A busy server may not answer within the short TTL of a case. That
-// breaks no rule, so free tries again until it has an answer.
+// breaks no rule, so free tries again until it has an answer. A try without an answer may have taken
+// the lock, which is then held until the lease of that try expires.
 func (e *env) free(what string, take func() (*lease.Guard, error)) *lease.Guard {
-	for {
+	for unanswered := false; ; {
 		g, err := take()
 		if err == nil {
 			return g
 		}
 		late := errors.Is(err, store.ErrUnavailable) || errors.Is(err, context.DeadlineExceeded)
-		if !late || e.ctx.Err() != nil {
+		unanswered = unanswered || late
+		if again := late || unanswered && errors.Is(err, lease.ErrHeld); !again || e.ctx.Err() != nil {
 			e.Fatalf("%s: %v", what, err)
 		}
 		e.pause(10 * time.Millisecond)
