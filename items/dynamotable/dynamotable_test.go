@@ -3,6 +3,7 @@ package dynamotable_test
 import (
 	"strconv"
 	"testing"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
@@ -85,13 +86,16 @@ func TestTableOfEachShape(t *testing.T) {
 
 func testTable(t *testing.T, shape [2]largeitem.KeyAttribute) {
 	var d *awstest.DynamoDB
+	// The server is in this process, and other tests may leave this process little processor time.
+	patient := &dynamotable.Options{Timeout: time.Minute}
 	open := func(t *testing.T) largeitem.Table {
 		d = awstest.NewDynamoDB()
 		d.PageSize, d.BatchSize = 100, 60
-		return newTable(t, d, shape)
+		newTable(t, d, shape)
+		return openTable(t, d, patient)
 	}
 	itemtest.Run(t, open, suite(itemtest.Options{
-		Reopen: func(t *testing.T, _ largeitem.Table) largeitem.Table { return openTable(t, d, nil) },
+		Reopen: func(t *testing.T, _ largeitem.Table) largeitem.Table { return openTable(t, d, patient) },
 		Rounds: 3, Racers: 4, Items: 300,
 	}))
 }
