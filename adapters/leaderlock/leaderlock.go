@@ -119,7 +119,8 @@ func (l *Lock) RecordEvent(event string) {
 //
 //   - If the term has ended, the error matches [ErrNotLeading]. This is also true if the Lock has read the record of
 //     another candidate, or LeaseDuration*9/10 has passed since it sent its last successful write. The elector can end
-//     the context later. The time in which the machine sleeps counts, too.
+//     the context later. The time in which the machine sleeps counts, too. A wall clock
+//     that jumps forward ends the term early.
 //   - If the context has ended, the error is its cause.
 //
 // The token of the first record is the Unix time in microseconds. So tokens rise even if the record was removed, under
