@@ -35,7 +35,7 @@ items/dynamotable:  . object items internal/aws aws github.com/aws/
 compat/reservation: . object compat internal/aws aws github.com/aws/
 compat/s3verstore:  . internal/drivers internal/aws aws github.com/aws/
 redis:              . internal/drivers github.com/redis/
-gcp:                . internal/drivers object cloud.google.com/go/ google.golang.org/api
+gcp:                . internal/drivers object cloud.google.com/go/auth google.golang.org/api
 nats:               . internal/drivers github.com/nats-io/nats.go
 kubernetes:         . internal/drivers go.yaml.in/yaml/v3
 etcd:               . internal/drivers go.etcd.io/etcd/ go.uber.org/zap google.golang.org/grpc
