@@ -173,13 +173,25 @@ func (c *Client) isOver(ctx context.Context, of *cell.Cell, s *cell.Seen, asked 
 		}
 		return 0, nil
 	}
+	// A holder can release the lock after the read of the record, and then end. So isOver reads the
+	// record again before it reports that a holder died with the lock.
+	died := func() (time.Duration, error) {
+		now, err := of.Read(ctx)
+		switch {
+		case err != nil:
+			return 0, err
+		case now.Version != s.Version:
+			return c.isOver(ctx, of, now, asked, since)
+		}
+		return over()
+	}
 	switch {
 	case r == nil, r.State == Free, r.State == Broken, grant != "" && r.Grant != grant, grant == "" && r.State != Shared:
 		return over()
 	case r.State == Held && r.Session == "":
 		v := of.Judge(ctx, s)
 		if v.Open {
-			return over()
+			return died()
 		}
 		return v.Wait, nil
 	}
@@ -197,7 +209,7 @@ func (c *Client) isOver(ctx context.Context, of *cell.Cell, s *cell.Seen, asked 
 		}
 	}
 	if !living {
-		return over()
+		return died()
 	}
 	if asked.Acknowledged = asked.Acknowledged || heard; !asked.Acknowledged {
 		return c.space.Set.RereadDelay(ttl), nil

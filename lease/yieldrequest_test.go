@@ -702,6 +702,37 @@ func TestRequestReportsWhenItIsRead(t *testing.T) {
 	})
 }
 
+// A holder that releases the lock and ends its session while a RequestYield reads is not reported as
+// dead.
+func TestRequestWhileTheHolderReleases(t *testing.T) {
+	for name, o := range map[string]lease.LockOptions{"alone": {}, "a reader": {Shared: true}} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, st store.Store) {
+				s := opened(t, st)
+				g := mustTake(t, with(t, s, "job", o))
+				w := newWire(st)
+				asker := client(t, w, nil)
+				var once sync.Once
+				time.AfterFunc(time.Second, func() { // then the request is written
+					w.set(func(op *store.Op) fault {
+						if op.Key == sessionKey(s) {
+							once.Do(func() {
+								mustRelease(t, g)
+								report(t, s.Close(context.Background()))
+							})
+						}
+						return pass
+					})
+				})
+				asked, err := asker.RequestYield(t.Context(), "job", &lease.YieldOptions{Wait: true})
+				if err != nil || !asked.GrantEnded || asked.Current.State != lease.Free {
+					t.Errorf("RequestYield = %+v, %v; want it over, and the lock free", asked, err)
+				}
+			})
+		})
+	}
+}
+
 // A RequestYield that waits continues after errors of the store, until its context ends.
 func TestRequestWaitsForAStoreThatFails(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
