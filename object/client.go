@@ -222,7 +222,7 @@ func (c *Client) Bucket() Bucket { return c.bucket }
 func (c *Client) Get(ctx context.Context, key string, opts *GetOptions) (*Reader, error) {
 	r, err := c.bucket.Get(ctx, key, opts)
 	if err != nil {
-		return nil, err
+		return nil, c.outOfRange(ctx, key, err)
 	}
 	r.Info = withWriteInfo(r.Info)
 	if r.Info.WriteInfo.Deleted {
@@ -240,7 +240,18 @@ func (c *Client) ReadAll(ctx context.Context, key string, limit int64, opts *Get
 	if info.WriteInfo.Deleted {
 		body, info, err = nil, Info{}, store.ErrNotFound
 	}
-	return body, info, opError("get", key, err)
+	return body, info, opError("get", key, c.outOfRange(ctx, key, err))
+}
+
+// outOfRange returns the error of a read. The bucket refuses an offset behind the end of a tombstone, but for a reader
+// a tombstone is absent.
+func (c *Client) outOfRange(ctx context.Context, key string, err error) error {
+	if errors.Is(err, ErrRange) {
+		if _, now := c.Stat(ctx, key); errors.Is(now, store.ErrNotFound) {
+			return opError("get", key, store.ErrNotFound)
+		}
+	}
+	return err
 }
 
 // Stat describes an object by one request, like [Bucket.Stat]. The Info has the [WriteInfo], and

@@ -367,4 +367,15 @@ func TestTombstoneOfAnyLimit(t *testing.T) {
 			t.Errorf("limit %d: got %+v, %v", limit, info, err)
 		}
 	}
+	behind := &object.GetOptions{Offset: 1000}
+	if r, err := c.Get(t.Context(), "a", behind); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("Get behind the end of a tombstone: %v, %v", r, err)
+	}
+	if _, _, err := c.ReadAll(t.Context(), "a", 10, behind); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("ReadAll behind the end of a tombstone: %v", err)
+	}
+	put(t, c.Bucket(), "b", "body", nil)
+	if _, err := c.Get(t.Context(), "b", behind); !errors.Is(err, object.ErrRange) {
+		t.Errorf("Get behind the end of an object: %v", err)
+	}
 }
