@@ -25,7 +25,7 @@ for os in darwin windows; do
 done
 
 echo "== staticcheck"
-GOWORK=off GOFLAGS= go build -modfile=internal/tools.mod -o "$tools/staticcheck" honnef.co/go/tools/cmd/staticcheck
+GOWORK=off go build -modfile=internal/tools.mod -o "$tools/staticcheck" honnef.co/go/tools/cmd/staticcheck
 # What it knows of the libraries is in the directory that CI keeps.
 STATICCHECK_CACHE=$(cache staticcheck)
 export STATICCHECK_CACHE
