@@ -117,6 +117,8 @@ func caseRaceDeleteSwap(e *env) {
 // caseRaceCreateDelete uses a register as the simplest of locks.
 func caseRaceCreateDelete(e *env) {
 	var inside atomic.Int32
+	var deleted atomic.Int64 // the time of the last delete, since the case began
+	began := time.Now()
 	e.race(min(e.Racers, 8), func(i int, s store.Store) {
 		for round := 0; round < e.Rounds && e.ctx.Err() == nil; {
 			var v store.Version
@@ -125,7 +127,9 @@ func caseRaceCreateDelete(e *env) {
 				return err
 			})
 			if errors.Is(err, store.ErrConflict) {
-				breathe()
+				// The pause grows with the time that a store needs, so that the racers do not keep its server busy.
+				since := time.Since(began) - time.Duration(deleted.Load())
+				time.Sleep(rand.N(50*time.Microsecond + since/4))
 				continue
 			}
 			if !e.OK("create", err) {
@@ -139,6 +143,7 @@ func caseRaceCreateDelete(e *env) {
 			if !e.OK("Delete of the caller's own register", e.insist(func() error { return s.Delete(e.ctx, "lock", v) })) {
 				return
 			}
+			deleted.Store(int64(time.Since(began)))
 			round++
 		}
 	})
