@@ -6,6 +6,7 @@ package wakeup
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -46,12 +47,11 @@ func (h *Hub) Watch(ctx context.Context, s store.ConditionalGetter, key, notifie
 	sub := h.join(notified)
 	defer h.leave(sub)
 	for {
-		_, v, changed, err := s.GetIfChanged(ctx, key, seen)
-		absent := v == "" && seen == ""
+		_, _, changed, err := s.GetIfChanged(ctx, key, seen)
 		if ctx.Err() != nil {
 			return store.Cause(ctx)
 		}
-		if changed && !absent || err != nil && !absent {
+		if absent := seen == "" && errors.Is(err, store.ErrNotFound); !absent && (changed || err != nil) {
 			return nil // a change, or an error that the caller's own read will return
 		}
 		if backoff.SleepOrWake(ctx, safetyPoll, sub.changed) != nil {
