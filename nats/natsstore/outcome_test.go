@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -16,8 +17,24 @@ import (
 	"github.com/holdfast-go/holdfast/store/engine"
 )
 
-// driverOf returns the driver of a server that calls a function for each message, and answers none.
-func driverOf(t *testing.T, message func()) *driver {
+// server is a server of NATS with one client.
+type server struct {
+	out  io.Writer
+	sids map[string]string // by the subject that the client has subscribed, without a * at its end
+}
+
+// send sends a message to the subscription of an inbox. The headers begin with a status, or with the end of a line.
+func (s *server) send(inbox, subject, reply, headers, body string) {
+	for to, sid := range s.sids {
+		if strings.HasPrefix(inbox, to) {
+			head := "NATS/1.0" + headers + "\r\n\r\n"
+			fmt.Fprintf(s.out, "HMSG %s %s %s %d %d\r\n%s%s\r\n", subject, sid, reply, len(head), len(head)+len(body), head, body)
+		}
+	}
+}
+
+// driverOf returns the driver of a server that calls a function for each message of the client.
+func driverOf(t *testing.T, message func(s *server, subject, reply string)) *driver {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -30,13 +47,22 @@ func driverOf(t *testing.T, message func()) *driver {
 			return
 		}
 		defer c.Close()
+		s := &server{c, map[string]string{}}
 		_, _ = io.WriteString(c, `INFO {"server_id":"x","version":"2.12.0","headers":true,"max_payload":1048576}`+"\r\n")
-		for in := bufio.NewScanner(c); in.Scan(); {
-			switch verb, _, _ := strings.Cut(in.Text(), " "); verb {
+		for in := bufio.NewReader(c); ; {
+			line, err := in.ReadString('\n')
+			if err != nil {
+				return
+			}
+			switch words := strings.Fields(line); words[0] {
 			case "PING":
 				_, _ = io.WriteString(c, "PONG\r\n")
-			case "HPUB":
-				message()
+			case "SUB":
+				s.sids[strings.TrimSuffix(words[1], "*")] = words[2]
+			case "PUB", "HPUB":
+				size, _ := strconv.Atoi(words[len(words)-1])
+				_, _ = in.Discard(size + len("\r\n"))
+				message(s, words[1], words[2])
 			}
 		}
 	}()
@@ -58,9 +84,23 @@ func TestCauseOfContext(t *testing.T) {
 	t.Parallel()
 	for _, cause := range []error{store.ErrConflict, store.ErrDenied, engine.ErrBusy, nil} {
 		ctx, cancel := context.WithCancelCause(t.Context())
-		d := driverOf(t, func() { cancel(cause) })
+		d := driverOf(t, func(*server, string, string) { cancel(cause) })
 		if _, err := d.Write(ctx, "k", engine.Stored{}, engine.Envelope{}); store.OutcomeOf(err) != store.Unknown {
 			t.Errorf("the cause %v: %v (%v)", cause, err, store.OutcomeOf(err))
+		}
+	}
+}
+
+// TestCloseDuringWrite: if the connection is closed before the answer to a write, the outcome is unknown. A write on a
+// closed connection is not sent.
+func TestCloseDuringWrite(t *testing.T) {
+	t.Parallel()
+	var conn *nats.Conn
+	d := driverOf(t, func(*server, string, string) { conn.Close() })
+	conn = d.conn
+	for _, want := range []store.Outcome{store.Unknown, store.NotApplied} {
+		if _, err := d.Write(t.Context(), "k", engine.Stored{}, engine.Envelope{}); !errors.Is(err, store.ErrClosed) || store.OutcomeOf(err) != want {
+			t.Errorf("%v (%v), want %v", err, store.OutcomeOf(err), want)
 		}
 	}
 }

@@ -108,10 +108,13 @@ func (d *driver) send(ctx context.Context, m *nats.Msg, answer any) error {
 
 // bounded calls a function of the client, within the time for one request. The function publishes to the given
 // subject. If the text ends with a dot, the function publishes to subjects that begin with it.
-func bounded[T any](ctx context.Context, d *driver, subject string, f func(context.Context) (T, error)) (T, error) {
+func bounded[T any](ctx context.Context, d *driver, subject string, f func(context.Context) (T, error)) (answer T, err error) {
+	if d.conn.IsClosed() {
+		return answer, store.ErrClosed
+	}
 	open, end := d.calls.begin(ctx, subject)
 	defer end()
-	answer, err := request.Send(open, engine.Share(ctx, d.o.Timeout), d.explain, f)
+	answer, err = request.Send(open, engine.Share(ctx, d.o.Timeout), d.explain, f)
 	switch {
 	case err == nil:
 		d.calls.answered.Store(true)
@@ -158,7 +161,7 @@ func (d *driver) explain(err error) error {
 	case errors.Is(err, nats.ErrMaxPayload):
 		return failed(store.ErrMisconfigured, "set max_payload of the server to 100000 bytes or more")
 	case errors.Is(err, nats.ErrConnectionClosed):
-		return failed(store.ErrClosed, "")
+		return store.MarkUnknown(failed(store.ErrClosed, "")) // perhaps after the request was sent
 	case errors.Is(err, nats.ErrAuthorization), errors.Is(err, nats.ErrAuthExpired), errors.Is(err, nats.ErrAuthRevoked):
 		return failed(store.ErrCredentials, "look at NATS_USER and NATS_PASSWORD, NATS_TOKEN, or the parameter creds")
 	case strings.Contains(text, "tls: "), strings.Contains(text, "x509: "), errors.Is(err, nats.ErrSecureConnRequired), errors.Is(err, nats.ErrSecureConnWanted):
