@@ -43,8 +43,9 @@ func list[T any](ctx context.Context, d *driver, prefix string, tombstones bool,
 			_ = d.js.DeleteConsumer(ctx, d.stream(), consumer.CachedInfo().Name) // else the server removes it
 		}()
 		seen, total := map[string]bool{}, 0 // a key that is written meanwhile comes again
+		got := uint64(0)
 		for pending := consumer.CachedInfo().NumPending; pending > 0; {
-			page, left, err := d.page(ctx, consumer)
+			page, left, err := d.page(ctx, consumer, &got)
 			if err != nil {
 				yield(none, err)
 				return
@@ -74,8 +75,11 @@ func list[T any](ctx context.Context, d *driver, prefix string, tombstones bool,
 	}
 }
 
-// page fetches the next messages of a listing, and returns how many remain.
-func (d *driver) page(ctx context.Context, consumer jetstream.Consumer) (page []jetstream.Msg, left uint64, err error) {
+// errMissed: the server sends each message of a listing once.
+var errMissed = fmt.Errorf("%w: a part of the listing was lost with the connection", store.ErrUnavailable)
+
+// page fetches the next messages of a listing, and returns how many remain. It adds their number to got.
+func (d *driver) page(ctx context.Context, consumer jetstream.Consumer, got *uint64) (page []jetstream.Msg, left uint64, err error) {
 	if err := store.CheckContext(ctx); err != nil {
 		return nil, 0, err
 	}
@@ -89,6 +93,9 @@ func (d *driver) page(ctx context.Context, consumer jetstream.Consumer) (page []
 		if err != nil {
 			return nil, 0, d.explain(err)
 		}
+		if *got++; meta.Sequence.Consumer != *got {
+			return nil, 0, errMissed
+		}
 		if left = meta.NumPending; left == 0 {
 			return page, 0, nil // without a wait for further messages
 		}
@@ -99,8 +106,11 @@ func (d *driver) page(ctx context.Context, consumer jetstream.Consumer) (page []
 	case len(page) == 0:
 		// The messages that were pending may have been removed meanwhile.
 		info, err := bounded(ctx, d, "$JS.API.CONSUMER.", consumer.Info)
-		if err == nil && info.NumPending > 0 {
+		switch {
+		case err == nil && info.NumPending > 0:
 			err = fmt.Errorf("%w: the listing got no answer within %v", store.ErrUnavailable, engine.Share(ctx, d.o.Timeout))
+		case err == nil && info.Delivered.Consumer != *got:
+			err = errMissed
 		}
 		return nil, 0, err
 	}

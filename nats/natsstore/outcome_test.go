@@ -105,6 +105,44 @@ func TestCloseDuringWrite(t *testing.T) {
 	}
 }
 
+// TestLostPart: the server sends each message of a listing once. If one of them is lost, the listing fails.
+func TestLostPart(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		arrive []int // of three
+		want   error
+	}{{[]int{1, 2, 3}, nil}, {[]int{1, 3}, store.ErrUnavailable}, {[]int{1, 2}, store.ErrUnavailable}, {nil, store.ErrUnavailable}} {
+		sent := false
+		d := driverOf(t, func(s *server, subject, reply string) {
+			switch {
+			case !strings.HasPrefix(subject, "$JS.API.CONSUMER.MSG.NEXT."):
+				pending, delivered := 3, 0
+				if sent {
+					pending, delivered = 0, 3
+				}
+				s.send(reply, reply, "", "", fmt.Sprintf(`{"stream_name":"KV_b","name":"c","config":{},"num_pending":%d,"delivered":{"consumer_seq":%d}}`, pending, delivered))
+				return
+			case !sent:
+				for _, n := range tt.arrive {
+					s.send(reply, fmt.Sprint("$KV.b.k", n), fmt.Sprintf("$JS.ACK.KV_b.c.1.%d.%[1]d.1.%d", n, 3-n), "\r\nNats-Msg-Size: 9", "")
+				}
+				sent = true
+			}
+			s.send(reply, reply, "", " 408 Request Timeout", "")
+		})
+		var keys []string
+		var err error
+		for key, failed := range d.List(t.Context(), "") {
+			if err = failed; err == nil {
+				keys = append(keys, key)
+			}
+		}
+		if !errors.Is(err, tt.want) || tt.want == nil && len(keys) != 3 {
+			t.Errorf("of three keys %v arrived: the listing yielded %q, %v", tt.arrive, keys, err)
+		}
+	}
+}
+
 // TestDeniedSubject: if the server denies a subject, this says nothing about the write of another key, whose
 // subject is a beginning of the denied one.
 func TestDeniedSubject(t *testing.T) {
