@@ -49,7 +49,7 @@
 //
 //	$KV.B.>                          writes
 //	$JS.API.STREAM.MSG.GET.KV_B      reads
-//	$JS.API.STREAM.INFO.KV_B         the check before the first write
+//	$JS.API.STREAM.INFO.KV_B         the check before the first write, and listings
 //	$JS.API.CONSUMER.*.KV_B.>        listings (also $JS.API.CONSUMER.MSG.NEXT.KV_B.>)
 //	$JS.API.STREAM.PURGE.KV_B        the removal of test data
 package natsstore

@@ -14,6 +14,9 @@ import (
 	"github.com/holdfast-go/holdfast/store/engine"
 )
 
+// maxConsumers is how many consumers a listing creates at most. Of five replicas, one is the right one.
+const maxConsumers = 50
+
 // sizeHeader is the size of a message of which a consumer gets the headers alone.
 const sizeHeader = "Nats-Msg-Size"
 
@@ -27,21 +30,12 @@ func list[T any](ctx context.Context, d *driver, prefix string, tombstones bool,
 		if filter = strings.TrimSuffix(filter, "/"); filter != "" {
 			filter = escape(filter) + "."
 		}
-		consumer, err := bounded(ctx, d, "$JS.API.CONSUMER.", func(ctx context.Context) (jetstream.Consumer, error) {
-			return d.js.CreateConsumer(ctx, d.stream(), jetstream.ConsumerConfig{
-				FilterSubject: all + filter + ">", DeliverPolicy: jetstream.DeliverLastPerSubjectPolicy, AckPolicy: jetstream.AckNonePolicy,
-				HeadersOnly: true, InactiveThreshold: 30 * time.Second, MemoryStorage: true, Replicas: 1,
-			})
-		})
+		consumer, err := d.consumer(ctx, all+filter+">")
 		if err != nil {
 			yield(none, err)
 			return
 		}
-		defer func() {
-			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
-			defer cancel()
-			_ = d.js.DeleteConsumer(ctx, d.stream(), consumer.CachedInfo().Name) // else the server removes it
-		}()
+		defer d.end(ctx, consumer)
 		seen, total := map[string]bool{}, 0 // a key that is written meanwhile comes again
 		got := uint64(0)
 		for pending := consumer.CachedInfo().NumPending; pending > 0; {
@@ -73,6 +67,38 @@ func list[T any](ctx context.Context, d *driver, prefix string, tombstones bool,
 			}
 		}
 	}
+}
+
+// consumer creates a consumer on the server that leads the stream. The server that creates a consumer puts it on a random
+// replica, whose messages can be some writes behind.
+func (d *driver) consumer(ctx context.Context, filter string) (jetstream.Consumer, error) {
+	stream, err := d.info(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for range maxConsumers {
+		consumer, err := bounded(ctx, d, "$JS.API.CONSUMER.", func(ctx context.Context) (jetstream.Consumer, error) {
+			return d.js.CreateConsumer(ctx, d.stream(), jetstream.ConsumerConfig{
+				FilterSubject: filter, DeliverPolicy: jetstream.DeliverLastPerSubjectPolicy, AckPolicy: jetstream.AckNonePolicy,
+				HeadersOnly: true, InactiveThreshold: 30 * time.Second, MemoryStorage: true, Replicas: 1,
+			})
+		})
+		if err != nil {
+			return nil, err
+		}
+		if on := consumer.CachedInfo().Cluster; on == nil || stream.Cluster == nil || on.Leader == stream.Cluster.Leader {
+			return consumer, nil
+		}
+		d.end(ctx, consumer)
+	}
+	return nil, fmt.Errorf("%w: the server that leads the bucket takes no consumer", store.ErrUnavailable)
+}
+
+// end removes a consumer. If that fails, the server removes it after a while.
+func (d *driver) end(ctx context.Context, consumer jetstream.Consumer) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+	defer cancel()
+	_ = d.js.DeleteConsumer(ctx, d.stream(), consumer.CachedInfo().Name)
 }
 
 // errMissed: the server sends each message of a listing once.

@@ -143,6 +143,29 @@ func TestLostPart(t *testing.T) {
 	}
 }
 
+// TestListingFromLeader: a listing reads from the server that leads the bucket, and removes the consumers on others.
+func TestListingFromLeader(t *testing.T) {
+	t.Parallel()
+	var created, removed int
+	d := driverOf(t, func(s *server, subject, reply string) {
+		leader := "n0"
+		switch {
+		case strings.Contains(subject, ".CONSUMER.CREATE."):
+			created++
+			leader = []string{"n1", "n2", "n0", "n0"}[min(created, 4)-1]
+		case strings.Contains(subject, ".CONSUMER.DELETE."):
+			removed++
+		}
+		s.send(reply, reply, "", "", `{"name":"c","config":{},"success":true,"cluster":{"leader":"`+leader+`"}}`)
+	})
+	for _, err := range d.List(t.Context(), "") {
+		t.Error(err)
+	}
+	if created != 3 || removed != 3 {
+		t.Errorf("the listing created %d consumers and removed %d, want 3 and 3", created, removed)
+	}
+}
+
 // TestDeniedSubject: if the server denies a subject, this says nothing about the write of another key, whose
 // subject is a beginning of the denied one.
 func TestDeniedSubject(t *testing.T) {
