@@ -90,7 +90,7 @@ func (b *Bucket) get(ctx context.Context, key string, o object.GetOptions) (_ *o
 		return nil, c.Classify(ctx.Err())
 	}
 	// The limit of the request becomes one for each pause in its body.
-	body := c.Body(b.o.Timeout, minReadRate)
+	body := c.Body(b.o.Timeout)
 	defer func() {
 		if err != nil {
 			body.Close()

@@ -43,10 +43,6 @@ const (
 	// bytes a second.
 	minRate = 256 << 10
 
-	// minReadRate is how fast the body of an answer has to come on average, in bytes a
-	// second, when a time limit's worth was spent in reading it.
-	minReadRate = 16 << 10
-
 	// longTimeout bounds requests for which the server itself copies or joins
 	// bodies. It holds them open with white space.
 	longTimeout = 5 * time.Minute

@@ -48,7 +48,7 @@ const (
 type Options struct {
 	// Timeout bounds each request. The bound of a request with a body is one second longer for each 256
 	// KiB. For a Get, Timeout bounds the time until the answer begins, and then each time without new
-	// bytes. If the context of the call has a deadline, a request gets at most half of the remaining
+	// bytes. It also bounds the sum of all times in which the body arrives at less than 16 KiB a second. If the context of the call has a deadline, a request gets at most half of the remaining
 	// time, but at least 500 ms. The other half is for a read that finds the outcome after a lost
 	// answer. Timeout is at least 100 ms; 0 means [DefaultTimeout].
 	Timeout time.Duration

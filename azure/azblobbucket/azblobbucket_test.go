@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
@@ -161,6 +162,46 @@ func TestHangingServer(t *testing.T) {
 	_, err = newBucket(t, s, nil).Put(ctx, "k", strings.NewReader("x"), &object.PutOptions{IfAbsent: true})
 	if !errors.Is(err, context.DeadlineExceeded) || store.OutcomeOf(err) != store.Unknown || time.Since(began) > time.Second {
 		t.Errorf("after the deadline of the caller: %v (%v) after %v", err, store.OutcomeOf(err), time.Since(began))
+	}
+}
+
+// TestSlowBody: a body that stops, or comes too slowly, ends the read.
+func TestSlowBody(t *testing.T) {
+	for name, pause := range map[string]time.Duration{"stops": time.Hour, "trickles": time.Second} {
+		synctest.Test(t, func(t *testing.T) {
+			s := &server{answer: func(r *http.Request) (*http.Response, error) {
+				answer, err := reply(r, 200, "")
+				answer.Header.Set("Content-Length", "1048576")
+				answer.Body = slow{pause, r.Context()}
+				return answer, err
+			}}
+			began := time.Now()
+			r, err := newBucket(t, s, nil).Get(t.Context(), "k", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer r.Close()
+			if _, err := io.ReadAll(r); !errors.Is(err, store.ErrUnavailable) || time.Since(began) > 3*azblobbucket.DefaultTimeout {
+				t.Errorf("%s: %v after %v", name, err, time.Since(began))
+			}
+		})
+	}
+}
+
+// slow is a body of which one byte arrives after each pause.
+type slow struct {
+	pause time.Duration
+	ctx   context.Context
+}
+
+func (s slow) Close() error { return nil }
+
+func (s slow) Read(p []byte) (int, error) {
+	select {
+	case <-time.After(s.pause):
+		return copy(p, "x"), nil
+	case <-s.ctx.Done():
+		return 0, s.ctx.Err()
 	}
 }
 

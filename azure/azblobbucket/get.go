@@ -51,7 +51,7 @@ func (b *Bucket) get(ctx context.Context, key string, o object.GetOptions) (_ *o
 			IfMatch: etag(o.IfMatch), IfNoneMatch: etag(o.IfChanged),
 		}},
 	}
-	body := slowbody.New(ctx, b.o.Timeout, engine.Share(ctx, b.o.Timeout), errTimeout, 0, func(moving context.Context, err error) error {
+	body := slowbody.New(ctx, b.o.Timeout, engine.Share(ctx, b.o.Timeout), errTimeout, func(moving context.Context, err error) error {
 		switch failed := (*Error)(nil); {
 		case errors.As(err, &failed):
 			return err

@@ -22,10 +22,6 @@ import (
 	"github.com/holdfast-go/holdfast/store/engine"
 )
 
-// minReadRate is how fast the body of an answer has to come on average, in bytes a second, when more
-// than the time limit was spent in reading it.
-const minReadRate = 16 << 10
-
 // generation returns the number of a version; false if no state has this version.
 func generation(v object.Version) (int64, bool) {
 	n, err := strconv.ParseInt(string(v), 10, 64)
@@ -120,7 +116,7 @@ func (b *Bucket) getOnce(ctx context.Context, key string, o object.GetOptions) (
 	if err := store.CheckContext(ctx); err != nil {
 		return nil, err
 	}
-	body := slowbody.New(context.WithValue(ctx, callKey{}, c), b.o.Timeout, engine.Share(ctx, b.o.Timeout), errTimeout, minReadRate, func(_ context.Context, err error) error {
+	body := slowbody.New(context.WithValue(ctx, callKey{}, c), b.o.Timeout, engine.Share(ctx, b.o.Timeout), errTimeout, func(_ context.Context, err error) error {
 		if ctx.Err() != nil {
 			return c.ended()
 		}

@@ -255,8 +255,8 @@ func (c *Call) WithTimeout(d time.Duration) (context.Context, context.CancelFunc
 var errStalled = errors.New("no more bytes of the answer arrived")
 
 // Body returns the body of the answer. Its limits are those of [slowbody.New].
-func (c *Call) Body(limit time.Duration, rate int) *slowbody.Body {
-	return slowbody.New(c.ctx, limit, c.Share(limit), errStalled, rate, func(ctx context.Context, err error) error {
+func (c *Call) Body(limit time.Duration) *slowbody.Body {
+	return slowbody.New(c.ctx, limit, c.Share(limit), errStalled, func(ctx context.Context, err error) error {
 		err = cmp.Or(store.Cause(ctx), err)
 		return c.Fail(err, store.ErrUnavailable, store.Unknown, "cannot read the body of the answer: %s", c.Text(err))
 	})
