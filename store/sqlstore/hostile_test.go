@@ -169,3 +169,20 @@ func TestLongMessages(t *testing.T) {
 		}
 	})
 }
+
+// TestTimeLimitOfDriver: a time limit of the driver, for example for a new connection, is not the end of the caller's
+// context.
+func TestTimeLimitOfDriver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := open(t, &answers{err: fmt.Errorf("dial tcp 192.0.2.1:5432: %w", context.DeadlineExceeded)}).(store.Store)
+		if _, _, err := st.Get(t.Context(), "k"); !errors.Is(err, store.ErrUnavailable) || errors.Is(err, context.DeadlineExceeded) {
+			t.Error(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		defer cancel()
+		<-ctx.Done()
+		if _, _, err := st.Get(ctx, "k"); !errors.Is(err, context.DeadlineExceeded) {
+			t.Error(err)
+		}
+	})
+}

@@ -61,8 +61,13 @@ func Bounded(ctx context.Context, f func(context.Context) error) error {
 	within, cancel := context.WithTimeout(ctx, statementTime)
 	defer cancel()
 	err := f(within)
-	if err != nil && ctx.Err() == nil && within.Err() != nil {
+	switch {
+	case err == nil || ctx.Err() != nil:
+		return err
+	case within.Err() != nil:
 		return fmt.Errorf("%w: no answer within %v: %w", store.ErrUnavailable, statementTime, short{text: err.Error()})
+	case errors.Is(err, context.DeadlineExceeded): // a time limit of the driver
+		return fmt.Errorf("%w: %w", store.ErrUnavailable, short{text: err.Error()})
 	}
 	return err
 }
