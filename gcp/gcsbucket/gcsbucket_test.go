@@ -336,6 +336,22 @@ func TestDamagedBody(t *testing.T) {
 	})
 }
 
+// TestIgnoredRange: a get of a part fails if the server sends more than this part.
+func TestIgnoredRange(t *testing.T) {
+	b := open(t, func(r *http.Request) (*http.Response, error) {
+		return answer(200, "0123456789", "X-Goog-Generation", "7"), nil
+	})
+	for o, want := range map[object.GetOptions]error{{Offset: 4}: errors.ErrUnsupported, {Length: 4}: errors.ErrUnsupported, {Length: 10}: nil} {
+		r, err := b.Get(t.Context(), "k", &o)
+		if !errors.Is(err, want) {
+			t.Errorf("%+v: %v, want %v", o, err, want)
+		}
+		if err == nil {
+			r.Close()
+		}
+	}
+}
+
 // TestBrokenUpload: if the body of a put cannot be read to its end, the request breaks off. The server
 // never gets the end of the multipart body.
 func TestBrokenUpload(t *testing.T) {

@@ -165,7 +165,7 @@ func (b *Bucket) getOnce(ctx context.Context, key string, o object.GetOptions) (
 		err = errNotThisService
 	case o.IfMatch != "" && info.Version != o.IfMatch: // not every server checks the condition
 		err = &object.ConflictError{Key: key, HasCurrent: true, Version: info.Version}
-	case first != o.Offset:
+	case first != o.Offset, o.Length > 0 && r.StatusCode != http.StatusPartialContent && info.Size > o.Length:
 		err = store.MarkNotApplied(fmt.Errorf("%w: the server ignores ranges", errors.ErrUnsupported))
 	}
 	if err != nil {
