@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -309,6 +310,28 @@ func TestSQLSetUp(t *testing.T) {
 	// The session that may not write has seen that its own tables are good.
 	if _, err := good.store(t, false).Put(t.Context(), "k", "", []byte("v")); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestSQLTablesAtOnce: several programs create the tables at the same time, and all succeed.
+func TestSQLTablesAtOnce(t *testing.T) {
+	t.Parallel()
+	for _, d := range []database{newSQLite(t), newPostgres(t, servers.NewPostgres(t)), newMariaDB(t, servers.NewMariaDB(t))} {
+		t.Run(string(d.dialect), func(t *testing.T) {
+			t.Parallel()
+			db := d.open(t)
+			for round := range 20 {
+				var wg sync.WaitGroup
+				for range 8 {
+					wg.Go(func() {
+						if err := sqlstore.CreateTables(t.Context(), db, d.dialect, &sqlstore.Options{Table: fmt.Sprint("at_once_", round)}); err != nil {
+							t.Errorf("round %d: %v", round, err)
+						}
+					})
+				}
+				wg.Wait()
+			}
+		})
 	}
 }
 

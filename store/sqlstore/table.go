@@ -56,10 +56,14 @@ func CreateTables(ctx context.Context, db *sql.DB, dialect Dialect, opts *Option
 		return err
 	}
 	for _, statement := range t.texts.create {
-		err := sqldialect.Bounded(ctx, func(ctx context.Context) error {
+		create := func(ctx context.Context) error {
 			_, err := db.ExecContext(ctx, statement)
 			return err
-		})
+		}
+		err := sqldialect.Bounded(ctx, create)
+		if err != nil { // PostgreSQL refuses one of two programs that create a table at the same time
+			err = sqldialect.Bounded(ctx, create)
+		}
 		if err != nil {
 			return fmt.Errorf("sqlstore: create the tables: %w", t.explain(err))
 		}
