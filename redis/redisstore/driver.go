@@ -166,12 +166,16 @@ func (d *driver) list(ctx context.Context, prefix string, tombstones bool) iter.
 		}
 		seen, total := map[string]struct{}{}, 0
 		for _, server := range servers {
-			for cursor := uint64(0); ; {
-				var page []string
-				page, cursor, err = d.page(ctx, server, cursor, below, tombstones)
-				for _, key := range page {
+			for cursor, run := uint64(0), ""; ; {
+				var p page
+				p, err = d.page(ctx, server, cursor, below, tombstones)
+				for _, key := range p.keys {
 					total += len(key)
 				}
+				if err == nil && run != "" && p.run != run {
+					err = fmt.Errorf("%w: the server restarted during the listing, and its keys have another order now", store.ErrUnavailable)
+				}
+				cursor, run = p.next, p.run
 				if err == nil && total > maxListing {
 					err = fmt.Errorf("%w: the keys below the prefix have more than %d bytes, too many for a listing; list a longer prefix", store.ErrCorrupt, maxListing)
 				}
@@ -179,7 +183,7 @@ func (d *driver) list(ctx context.Context, prefix string, tombstones bool) iter.
 					yield("", err)
 					return
 				}
-				for _, key := range page {
+				for _, key := range p.keys {
 					if _, again := seen[key]; again {
 						continue
 					}
@@ -197,15 +201,23 @@ func (d *driver) list(ctx context.Context, prefix string, tombstones bool) iter.
 	}
 }
 
-// page returns the next keys that begin with below, and where the following page begins; 0: there is none.
-func (d *driver) page(ctx context.Context, server *redis.Client, cursor uint64, below string, tombstones bool) (keys []string, next uint64, err error) {
-	type page struct {
-		keys []string
-		next uint64
-	}
-	p, err := send(ctx, d, "", func(ctx context.Context) (p page, err error) {
+// page is a part of a listing.
+type page struct {
+	keys []string
+	next uint64 // where the following page begins; 0: there is none
+	run  string // the process of the server; empty if the user may not read this
+}
+
+// page returns the next keys that begin with below.
+func (d *driver) page(ctx context.Context, server *redis.Client, cursor uint64, below string, tombstones bool) (page, error) {
+	return send(ctx, d, "", func(ctx context.Context) (p page, err error) {
+		pipe, now := server.Pipeline(), Server{Settings: map[string]string{}}
+		scan, info := pipe.Scan(ctx, cursor, escape.Replace(below)+"*", pageSize), pipe.Info(ctx, "server")
+		_, _ = pipe.Exec(ctx) // the results have its errors
+		now.parse(info.Val())
+		p.run = now.run
 		var found []string
-		if found, p.next, err = server.Scan(ctx, cursor, escape.Replace(below)+"*", pageSize).Result(); err != nil || len(found) == 0 {
+		if found, p.next, err = scan.Result(); err != nil || len(found) == 0 {
 			return p, err
 		}
 		sizes := make([]*redis.IntCmd, len(found))
@@ -230,7 +242,6 @@ func (d *driver) page(ctx context.Context, server *redis.Client, cursor uint64, 
 		}
 		return p, err
 	})
-	return p.keys, p.next, err
 }
 
 // primaries returns the clients of the servers that have the keys.

@@ -53,6 +53,8 @@ type Server struct {
 	Cluster  bool   // the server is part of a cluster
 	Replicas int    // that are connected
 
+	run string // the id of its process
+
 	// Settings are the settings of the server that matter, by their names. If the user may not read the
 	// settings, Denied is the error, and Settings has only those that INFO shows.
 	Settings map[string]string
@@ -129,7 +131,7 @@ func describe(ctx context.Context, client *redis.Client) (Server, error) {
 		return Server{}, cmp.Or(info.Err(), err)
 	}
 	found := Server{Address: client.Options().Addr, Settings: map[string]string{}}
-	found.parse(text[:min(len(text), maxInfo)])
+	found.parse(text)
 	for i, name := range settings {
 		value, err := values[i].Result()
 		if err != nil {
@@ -144,10 +146,12 @@ func describe(ctx context.Context, client *redis.Client) (Server, error) {
 
 // parse reads the answer of INFO.
 func (s *Server) parse(info string) {
-	lines := bufio.NewScanner(strings.NewReader(info))
+	lines := bufio.NewScanner(strings.NewReader(info[:min(len(info), maxInfo)]))
 	for lines.Scan() {
 		name, value, _ := strings.Cut(lines.Text(), ":")
 		switch name {
+		case "run_id":
+			s.run = value
 		case "redis_version":
 			s.Version = value
 		case "role":

@@ -3,6 +3,7 @@ package redis_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -307,6 +308,35 @@ func TestListPatterns(t *testing.T) {
 		}
 		if !slices.Equal(keys, []string{p + "/key"}) {
 			t.Errorf("%q: listed %q", p, keys)
+		}
+	}
+}
+
+// TestRestartDuringListing: after a restart, a server has its keys in another order, and the cursor of a listing means
+// another place. The listing fails.
+func TestRestartDuringListing(t *testing.T) {
+	t.Parallel()
+	server, ctx := servers.NewRedis(t), t.Context()
+	proxy := servers.NewTCPProxy(t, server.Address, func() (before, after bool) { return false, false })
+	st, keys := open(t, "redis://"+proxy.Address), server.Client(t).Pipeline()
+	for i := range 5000 {
+		keys.Set(ctx, fmt.Sprint("holdfast:k", i), "", 0)
+	}
+	if _, err := keys.Exec(ctx); err != nil {
+		t.Fatal(err)
+	}
+	for _, restart := range []bool{false, true} {
+		n, failed := 0, error(nil)
+		for _, failed = range st.List(ctx, "") {
+			if n++; n == 10 && restart {
+				server.Kill()
+				if err := server.Start(ctx); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		if restart && !errors.Is(failed, store.ErrUnavailable) || !restart && (failed != nil || n != 5000) {
+			t.Errorf("with a restart %v: %d of 5000 keys, %v", restart, n, failed)
 		}
 	}
 }
