@@ -20,6 +20,9 @@
 // If the bucket has replicas, and another write of the same key is in progress, the server refuses a write
 // with the error 10164. It wrote nothing, so the store sends the write again.
 //
+// A listing reads the names of all registers from the leader. Then it reads the headers of their messages with a
+// consumer in the memory of the leader, until each of these registers has arrived.
+//
 // If the reply to a write is lost, the engine reads the register. [Open] makes a connection that keeps no
 // message for the time after a reconnection. By default, a client of NATS keeps up to 8 MiB of messages, and
 // a message could be applied long after its caller has given up.

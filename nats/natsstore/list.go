@@ -2,63 +2,85 @@ package natsstore
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"iter"
+	"maps"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/engine"
 )
 
-// maxConsumers is how many consumers a listing creates at most. Of five replicas, one is the right one.
-const maxConsumers = 50
+const (
+	// sizeHeader is the size of a message of which a consumer gets the headers alone.
+	sizeHeader = "Nats-Msg-Size"
 
-// sizeHeader is the size of a message of which a consumer gets the headers alone.
-const sizeHeader = "Nats-Msg-Size"
+	// maxConsumers is how many consumers a listing creates at most. Of five replicas, one is the right one.
+	maxConsumers = 50
+
+	// pageWait is how long a request of a listing waits for messages. A consumer that comes to a message which was
+	// replaced waits for the next message or request.
+	pageWait = 500 * time.Millisecond
+)
 
 // list yields the keys below a prefix. It reads the headers of the last message of each subject with a
-// consumer in the memory of the server.
+// consumer in the memory of the server. The numbers of a consumer do not tell when the listing is complete: a message that
+// is replaced, or lost with a connection, is not sent, and the count of pending messages is too small for a moment. So
+// the listing first reads the names of the subjects, and ends when each of them has had a message.
 func list[T any](ctx context.Context, d *driver, prefix string, tombstones bool, show func(store.Tagged) T) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		var none T
 		all := "$KV." + d.bucket + "."
-		filter := d.prefix + prefix
-		if filter = strings.TrimSuffix(filter, "/"); filter != "" {
+		filter := strings.TrimSuffix(d.prefix+prefix, "/")
+		if filter != "" {
 			filter = escape(filter) + "."
 		}
-		consumer, err := d.consumer(ctx, all+filter+">")
+		filter = all + filter + ">"
+		missing, leader, err := d.subjects(ctx, filter)
+		if err == nil && len(missing) == 0 {
+			return
+		}
+		var consumer jetstream.Consumer
+		if err == nil {
+			consumer, err = d.consumer(ctx, filter, leader)
+		}
 		if err != nil {
 			yield(none, err)
 			return
 		}
 		defer d.end(ctx, consumer)
-		seen, total := map[string]bool{}, 0 // a key that is written meanwhile comes again
-		got := uint64(0)
-		for pending := consumer.CachedInfo().NumPending; pending > 0; {
-			page, left, err := d.page(ctx, consumer, &got)
+		for moved := time.Now(); len(missing) > 0; {
+			page, err := d.page(ctx, consumer, min(len(missing), pageSize))
+			if len(page) > 0 {
+				moved = time.Now()
+			} else if limit := engine.Share(ctx, d.o.Timeout); err == nil && time.Since(moved) > limit {
+				var now map[string]uint64
+				now, _, err = d.subjects(ctx, filter)
+				maps.DeleteFunc(missing, func(subject string, _ uint64) bool { return now[subject] == 0 }) // removed meanwhile
+				if err == nil && len(missing) > 0 {
+					err = fmt.Errorf("%w: the listing got no further message within %v", store.ErrUnavailable, limit)
+				}
+			}
 			if err != nil {
 				yield(none, err)
 				return
 			}
-			pending = left
 			for _, m := range page {
+				if _, ok := missing[m.Subject()]; !ok {
+					continue // the key was written meanwhile
+				}
+				delete(missing, m.Subject())
 				key, ok := unescape(strings.TrimPrefix(m.Subject(), all))
 				name, within := strings.CutPrefix(key, d.prefix)
-				if !ok || !within || seen[key] || store.CheckKey(name) != nil {
-					continue
-				}
-				if total += len(key); total > maxListing {
-					yield(none, fmt.Errorf("%w: the keys below the prefix have more than %d bytes, too many for a listing; list a longer prefix", store.ErrCorrupt, maxListing))
-					return
-				}
-				seen[key] = true
 				deleted := m.Headers().Get(sizeHeader) == strconv.Itoa(engine.TombstoneSize)
 				meta, err := m.Metadata()
-				if err != nil || deleted && !tombstones {
+				if !ok || !within || store.CheckKey(name) != nil || err != nil || deleted && !tombstones {
 					continue
 				}
 				if !yield(show(store.Tagged{Key: name, Tag: string(tagOf(meta.Sequence.Stream))}), nil) {
@@ -69,13 +91,40 @@ func list[T any](ctx context.Context, d *driver, prefix string, tombstones bool,
 	}
 }
 
-// consumer creates a consumer on the server that leads the stream. The server that creates a consumer puts it on a random
-// replica, whose messages can be some writes behind.
-func (d *driver) consumer(ctx context.Context, filter string) (jetstream.Consumer, error) {
-	stream, err := d.info(ctx)
-	if err != nil {
-		return nil, err
+// subjects returns the subjects in the bucket that match a filter, and the server that leads the bucket.
+func (d *driver) subjects(ctx context.Context, filter string) (all map[string]uint64, leader string, err error) {
+	all = map[string]uint64{}
+	bytes := 0
+	for more := true; more; {
+		ask, _ := json.Marshal(map[string]any{"subjects_filter": filter, "offset": len(all)})
+		var answer struct {
+			Error   *jetstream.APIError                  `json:"error"`
+			Total   int                                  `json:"total"`
+			Cluster struct{ Leader string }              `json:"cluster"`
+			State   struct{ Subjects map[string]uint64 } `json:"state"`
+		}
+		err := d.send(ctx, &nats.Msg{Subject: "$JS.API.STREAM.INFO." + d.stream(), Data: ask}, &answer)
+		if err == nil && answer.Error != nil {
+			err = d.explain(answer.Error)
+		}
+		for subject := range answer.State.Subjects {
+			bytes += len(subject)
+		}
+		if err == nil && bytes > maxListing {
+			err = fmt.Errorf("%w: the keys below the prefix have more than %d bytes, too many for a listing; list a longer prefix", store.ErrCorrupt, maxListing)
+		}
+		if err != nil {
+			return nil, "", err
+		}
+		maps.Copy(all, answer.State.Subjects)
+		leader, more = answer.Cluster.Leader, len(all) < answer.Total && len(answer.State.Subjects) > 0
 	}
+	return all, leader, nil
+}
+
+// consumer creates a consumer on the server that leads the bucket. The server that creates a consumer puts it on a random
+// replica, whose messages can be some writes behind.
+func (d *driver) consumer(ctx context.Context, filter, leader string) (jetstream.Consumer, error) {
 	for range maxConsumers {
 		consumer, err := bounded(ctx, d, "$JS.API.CONSUMER.", func(ctx context.Context) (jetstream.Consumer, error) {
 			return d.js.CreateConsumer(ctx, d.stream(), jetstream.ConsumerConfig{
@@ -86,7 +135,7 @@ func (d *driver) consumer(ctx context.Context, filter string) (jetstream.Consume
 		if err != nil {
 			return nil, err
 		}
-		if on := consumer.CachedInfo().Cluster; on == nil || stream.Cluster == nil || on.Leader == stream.Cluster.Leader {
+		if on := consumer.CachedInfo().Cluster; on == nil || leader == "" || on.Leader == leader {
 			return consumer, nil
 		}
 		d.end(ctx, consumer)
@@ -101,44 +150,20 @@ func (d *driver) end(ctx context.Context, consumer jetstream.Consumer) {
 	_ = d.js.DeleteConsumer(ctx, d.stream(), consumer.CachedInfo().Name)
 }
 
-// errMissed: the server sends each message of a listing once.
-var errMissed = fmt.Errorf("%w: a part of the listing was lost with the connection", store.ErrUnavailable)
-
-// page fetches the next messages of a listing, and returns how many remain. It adds their number to got.
-func (d *driver) page(ctx context.Context, consumer jetstream.Consumer, got *uint64) (page []jetstream.Msg, left uint64, err error) {
+// page fetches the next messages of a listing, but at most n.
+func (d *driver) page(ctx context.Context, consumer jetstream.Consumer, n int) (page []jetstream.Msg, err error) {
 	if err := store.CheckContext(ctx); err != nil {
-		return nil, 0, err
+		return nil, err
 	}
-	batch, err := consumer.Fetch(pageSize, jetstream.FetchMaxWait(engine.Share(ctx, d.o.Timeout)))
+	batch, err := consumer.Fetch(n, jetstream.FetchMaxWait(min(pageWait, engine.Share(ctx, d.o.Timeout))))
 	if err != nil {
-		return nil, 0, d.explain(err)
+		return nil, d.explain(err)
 	}
 	for m := range batch.Messages() {
 		page = append(page, m)
-		meta, err := m.Metadata()
-		if err != nil {
-			return nil, 0, d.explain(err)
-		}
-		if *got++; meta.Sequence.Consumer != *got {
-			return nil, 0, errMissed
-		}
-		if left = meta.NumPending; left == 0 {
-			return page, 0, nil // without a wait for further messages
-		}
 	}
-	switch {
-	case batch.Error() != nil:
-		return nil, 0, d.explain(batch.Error())
-	case len(page) == 0:
-		// The messages that were pending may have been removed meanwhile.
-		info, err := bounded(ctx, d, "$JS.API.CONSUMER.", consumer.Info)
-		switch {
-		case err == nil && info.NumPending > 0:
-			err = fmt.Errorf("%w: the listing got no answer within %v", store.ErrUnavailable, engine.Share(ctx, d.o.Timeout))
-		case err == nil && info.Delivered.Consumer != *got:
-			err = errMissed
-		}
-		return nil, 0, err
+	if err := batch.Error(); err != nil {
+		return nil, d.explain(err)
 	}
-	return page, left, nil
+	return page, nil
 }

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/nats-io/nats.go"
 
@@ -71,7 +72,7 @@ func driverOf(t *testing.T, message func(s *server, subject, reply string)) *dri
 		t.Fatal(err)
 	}
 	t.Cleanup(conn.Close)
-	d, err := newDriver(conn, "b", nil)
+	d, err := newDriver(conn, "b", &Options{Timeout: time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,64 +106,83 @@ func TestCloseDuringWrite(t *testing.T) {
 	}
 }
 
-// TestLostPart: the server sends each message of a listing once. If one of them is lost, the listing fails.
-func TestLostPart(t *testing.T) {
-	t.Parallel()
-	for _, tt := range []struct {
-		arrive []int // of three
-		want   error
-	}{{[]int{1, 2, 3}, nil}, {[]int{1, 3}, store.ErrUnavailable}, {[]int{1, 2}, store.ErrUnavailable}, {nil, store.ErrUnavailable}} {
-		sent := false
-		d := driverOf(t, func(s *server, subject, reply string) {
-			switch {
-			case !strings.HasPrefix(subject, "$JS.API.CONSUMER.MSG.NEXT."):
-				pending, delivered := 3, 0
-				if sent {
-					pending, delivered = 0, 3
-				}
-				s.send(reply, reply, "", "", fmt.Sprintf(`{"stream_name":"KV_b","name":"c","config":{},"num_pending":%d,"delivered":{"consumer_seq":%d}}`, pending, delivered))
-				return
-			case !sent:
-				for _, n := range tt.arrive {
-					s.send(reply, fmt.Sprint("$KV.b.k", n), fmt.Sprintf("$JS.ACK.KV_b.c.1.%d.%[1]d.1.%d", n, 3-n), "\r\nNats-Msg-Size: 9", "")
-				}
-				sent = true
-			}
-			s.send(reply, reply, "", " 408 Request Timeout", "")
-		})
-		var keys []string
-		var err error
-		for key, failed := range d.List(t.Context(), "") {
-			if err = failed; err == nil {
-				keys = append(keys, key)
-			}
-		}
-		if !errors.Is(err, tt.want) || tt.want == nil && len(keys) != 3 {
-			t.Errorf("of three keys %v arrived: the listing yielded %q, %v", tt.arrive, keys, err)
-		}
-	}
+// bucket is a bucket with the registers k1 to k3, whose listings go wrong.
+type bucket struct {
+	leaders []string // of the consumers, in the order in which they are created
+	arrive  [][]int  // which registers arrive as the answer to each request
+	removed string   // a register that is removed after the listing has begun
+
+	consumers int
+	begun     bool
 }
 
-// TestListingFromLeader: a listing reads from the server that leads the bucket, and removes the consumers on others.
-func TestListingFromLeader(t *testing.T) {
-	t.Parallel()
-	var created, removed int
-	d := driverOf(t, func(s *server, subject, reply string) {
-		leader := "n0"
-		switch {
-		case strings.Contains(subject, ".CONSUMER.CREATE."):
-			created++
-			leader = []string{"n1", "n2", "n0", "n0"}[min(created, 4)-1]
-		case strings.Contains(subject, ".CONSUMER.DELETE."):
-			removed++
+func (b *bucket) serve(s *server, subject, reply string) {
+	answer := `{"config":{},"success":true}`
+	switch {
+	case strings.Contains(subject, ".STREAM.INFO."):
+		names := `"$KV.b.k1":1,"$KV.b.k2":1,"$KV.b.k3":1`
+		if b.begun && b.removed != "" {
+			names = strings.ReplaceAll(names, b.removed, "other")
 		}
-		s.send(reply, reply, "", "", `{"name":"c","config":{},"success":true,"cluster":{"leader":"`+leader+`"}}`)
-	})
-	for _, err := range d.List(t.Context(), "") {
-		t.Error(err)
+		answer = `{"config":{},"cluster":{"leader":"n0"},"total":3,"state":{"subjects":{` + names + `}}}`
+		b.begun = true
+	case strings.Contains(subject, ".CONSUMER.CREATE."):
+		answer = `{"name":"c","config":{},"cluster":{"leader":"` + b.leaders[b.consumers] + `"}}`
+		b.consumers++
+	case strings.Contains(subject, ".CONSUMER.DELETE."):
+		b.leaders = b.leaders[1:]
+		b.consumers--
+	case strings.Contains(subject, ".CONSUMER.MSG.NEXT."):
+		if len(b.arrive) > 0 {
+			for _, n := range b.arrive[0] {
+				s.send(reply, fmt.Sprint("$KV.b.k", n), fmt.Sprintf("$JS.ACK.KV_b.c.1.%d.1.1.0", n), "\r\nNats-Msg-Size: 9", "")
+			}
+			b.arrive = b.arrive[1:]
+		} else {
+			time.Sleep(10 * time.Millisecond)
+		}
+		s.send(reply, reply, "", " 408 Request Timeout", "")
+		return
 	}
-	if created != 3 || removed != 3 {
-		t.Errorf("the listing created %d consumers and removed %d, want 3 and 3", created, removed)
+	s.send(reply, reply, "", "", answer)
+}
+
+// TestListing: a listing ends only when each register has arrived that was there when it began. It reads from the
+// server that leads the bucket, and removes its consumers.
+func TestListing(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		b    bucket
+		keys string
+		want error
+	}{
+		"all at once":           {bucket{arrive: [][]int{{1, 2, 3}}}, "k1 k2 k3", nil},
+		"one again":             {bucket{arrive: [][]int{{1, 1}, {2, 1}, {3}}}, "k1 k2 k3", nil},
+		"one is replaced":       {bucket{arrive: [][]int{{1, 3}, {}, {2}}}, "k1 k3 k2", nil},
+		"one is lost":           {bucket{arrive: [][]int{{1, 3}}}, "k1 k3", store.ErrUnavailable},
+		"all are lost":          {bucket{}, "", store.ErrUnavailable},
+		"one is removed":        {bucket{arrive: [][]int{{1, 3}}, removed: "k2"}, "k1 k3", nil},
+		"consumers on replicas": {bucket{arrive: [][]int{{1, 2, 3}}, leaders: []string{"n1", "n2"}}, "k1 k2 k3", nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := tt.b
+			b.leaders = append(b.leaders, "n0")
+			d := driverOf(t, b.serve)
+			var keys []string
+			var err error
+			for key, failed := range d.List(t.Context(), "") {
+				if err = failed; err == nil {
+					keys = append(keys, key)
+				}
+			}
+			if got := strings.Join(keys, " "); got != tt.keys || !errors.Is(err, tt.want) {
+				t.Errorf("%q, %v; want %q, %v", got, err, tt.keys, tt.want)
+			}
+			if b.consumers != 0 || len(b.leaders) != 0 {
+				t.Errorf("%d consumers remain, and %q was not the leader", b.consumers, b.leaders)
+			}
+		})
 	}
 }
 

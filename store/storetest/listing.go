@@ -110,7 +110,7 @@ func listCases() []testCase {
 				e.Errorf("ListTags: got %q and %v, want the context's error", tags, err)
 			}
 		}},
-		{"ListDuringWrites", "List yields a key once if it exists during the whole listing, even if other keys are created and deleted in this time.", caseListDuringWrites},
+		{"ListDuringWrites", "List yields a key once if it exists during the whole listing, even if the key is written in this time, and other keys are created and deleted.", caseListDuringWrites},
 	}
 }
 
@@ -257,9 +257,15 @@ func caseListDuringWrites(e *env) {
 	defer cancel()
 	e.race(1+min(e.Racers, 4), func(i int, s store.Store) {
 		if i > 0 {
+			_, own, err := s.Get(e.ctx, kept[i])
 			for n := 0; ctx.Err() == nil; n++ {
-				key := fmt.Sprintf("a/%02d-%d", (n*7)%30, i)
-				v, err := s.Put(e.ctx, key, "", []byte("x"))
+				key, v := fmt.Sprintf("a/%02d-%d", (n*7)%30, i), store.Version("")
+				if err == nil {
+					own, err = s.Put(e.ctx, kept[i], own, []byte("x"))
+				}
+				if err == nil {
+					v, err = s.Put(e.ctx, key, "", []byte("x"))
+				}
 				if err == nil {
 					breathe()
 					err = s.Delete(e.ctx, key, v)
