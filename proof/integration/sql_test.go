@@ -335,6 +335,30 @@ func TestSQLTablesAtOnce(t *testing.T) {
 	}
 }
 
+// TestSQLLongestKeys: a listing yields the longest key below the longest prefix, of characters that the column key escapes.
+func TestSQLLongestKeys(t *testing.T) {
+	t.Parallel()
+	longest := strings.Repeat("\x01", store.MaxKey)
+	for _, d := range []database{newSQLite(t), newPostgres(t, servers.NewPostgres(t)), newMariaDB(t, servers.NewMariaDB(t))} {
+		st, err := sqlstore.New(d.open(t), d.dialect, &sqlstore.Options{Prefix: longest})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := st.Put(t.Context(), longest, "", nil); err != nil {
+			t.Errorf("%s: %v", d.dialect, err)
+		}
+		listed := false
+		for key, err := range st.List(t.Context(), "") {
+			if listed = key == longest; err != nil {
+				t.Errorf("%s: %v", d.dialect, err)
+			}
+		}
+		if !listed {
+			t.Errorf("%s: the key is not listed", d.dialect)
+		}
+	}
+}
+
 // TestPostgresUnlogged: a crash empties an UNLOGGED table, so that a lock could be granted
 // again while its holder works. Such tables are refused, and temporary ones, with the parts
 // of a table and the table of the fences.

@@ -18,7 +18,7 @@ type texts struct {
 	read   string // key: version and record
 	insert string // key, version, deleted, record: a row if there was none
 	update string // key, version, deleted, record, version before: a row if the version was current
-	list   string // after, before, limit: keys that are not deleted, of at most 2,000 characters, sorted by bytes
+	list   string // after, before, limit: keys that are not deleted, of at most 2,100 characters, sorted by bytes
 	tags   string // the same: keys and versions
 	all    string // list with tombstones
 	remove string // key

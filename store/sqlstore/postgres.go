@@ -12,7 +12,7 @@ func postgresTexts(table string) texts {
 	const written = `WITH written AS (%s RETURNING 1) SELECT pg_notify('%s', $1) FROM written`
 	insert := `INSERT INTO ` + table + ` (key, version, deleted, record) VALUES ($1, $2, $3, $4) ON CONFLICT (key) DO NOTHING`
 	update := `UPDATE ` + table + ` SET version = $2, deleted = $3, record = $4 WHERE key = $1 AND version = $5`
-	const list = ` WHERE length(key) <= 2000 AND key > $1 AND key < $2`
+	const list = ` WHERE length(key) <= 2100 AND key > $1 AND key < $2`
 	return texts{
 		create: []string{`CREATE TABLE IF NOT EXISTS ` + table + ` (key text COLLATE "C" PRIMARY KEY,
 			version text NOT NULL, deleted boolean NOT NULL, record text NOT NULL)`, createFence},

@@ -9,7 +9,7 @@ import (
 // sqliteTexts are the statements of SQLite. A search in a table WITHOUT ROWID would load
 // every row that it passes. octet_length loads no content, but substr loads the whole text.
 func sqliteTexts(table string) texts {
-	const list = ` WHERE length(key) <= 2000 AND key > ?1 AND key < ?2`
+	const list = ` WHERE length(key) <= 2100 AND key > ?1 AND key < ?2`
 	return texts{
 		create: []string{`CREATE TABLE IF NOT EXISTS ` + table + ` (key TEXT PRIMARY KEY NOT NULL,
 			version TEXT NOT NULL, deleted INTEGER NOT NULL, record TEXT NOT NULL)`, createFence},
