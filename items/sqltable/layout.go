@@ -106,8 +106,9 @@ const (
 var errTooLong = fmt.Errorf("the value has more than %d bytes", maxCell)
 
 // CreateTable creates a table with the columns of the key and one column for the attributes as
-// JSON. You may add other columns later. If a table with this name and the same key exists,
-// CreateTable does not change it. If its key is different, the error matches
+// JSON. You may add other columns later, while no program uses the table: the next write of an item
+// moves the values of these columns out of the JSON. If a table with this name and the same key
+// exists, CreateTable does not change it. If its key is different, the error matches
 // [store.ErrMisconfigured].
 func CreateTable(ctx context.Context, db *sql.DB, d sqlstore.Dialect, opts *Options) error {
 	t, err := New(db, d, opts)
@@ -301,6 +302,7 @@ func (l *layout) row(cells []sql.NullString) (row, error) {
 			return row{}, fmt.Errorf("%w: the column %q: %v", store.ErrCorrupt, c.name, err)
 		}
 		for name, v := range rest {
+			r.moves = r.moves || l.column(name) != nil
 			if _, ok := r.item[name]; !ok {
 				r.item[name] = v
 			}

@@ -349,6 +349,11 @@ func (t *Table) attempt(ctx context.Context, l *layout, w rewrite.Write, r row, 
 	if next, err = w.Next(l.schema, r.item); err != nil {
 		return nil, false, err
 	}
+	if r.moves && (where != nil || set != nil) {
+		// The expressions see the columns only.
+		_, _, err := t.replace(ctx, l, w.Key, r, r.item, nil, nil)
+		return nil, false, store.MarkNotApplied(err)
+	}
 	if where != nil && !r.holds {
 		return nil, false, &largeitem.ConditionFailedError{Key: w.Key, HasCurrent: true, Current: r.item}
 	}
@@ -404,6 +409,7 @@ type row struct {
 	item  largeitem.Attributes
 	cells []sql.NullString // of the columns but those of the key
 	holds bool             // the expression of the condition
+	moves bool             // the JSON has an attribute that got a column later: the next write writes all columns
 }
 
 // read reads the row of a key, and whether the expression holds for it. A transaction of MySQL reads rows as
@@ -509,7 +515,7 @@ func (t *Table) update(l *layout, key largeitem.Key, r row, values []any, set Se
 	s.add(" SET ")
 	for i, c := range l.attributes {
 		e, computed := set[c.name]
-		if !computed && err == nil && sameValue(old[i], values[i]) {
+		if !computed && err == nil && !r.moves && sameValue(old[i], values[i]) {
 			continue // it stays as it is, in whatever form that is
 		}
 		s.add(next, t.dialect.quote(c.name), " = ")

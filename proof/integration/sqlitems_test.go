@@ -61,6 +61,7 @@ func TestSQLItems(t *testing.T) {
 			t.Run("Suite", func(t *testing.T) { checkSQLItems(t, open) })
 			t.Run("Expressions", func(t *testing.T) { checkSQLExpressions(t, open) })
 			t.Run("Columns", func(t *testing.T) { checkSQLColumns(t, open(t)) })
+			t.Run("AddedColumn", func(t *testing.T) { checkSQLAddedColumn(t, open(t)) })
 			t.Run("JSON", func(t *testing.T) { checkSQLJSON(t, open) })
 			t.Run("SetUp", func(t *testing.T) { checkSQLSetUp(t, open) })
 			t.Run("Transactions", func(t *testing.T) { checkSQLTransactions(t, open(t)) })
@@ -292,6 +293,57 @@ func checkSQLColumns(t *testing.T, d database) {
 		if got, err := table.Get(ctx, made, nil); err != nil || !sameItem(got, want) {
 			t.Errorf("got %v, %v, want %v", got, err, want)
 		}
+	}
+}
+
+// checkSQLAddedColumn: an attribute gets a column when items have a value for it in the JSON. No earlier value
+// comes back from the JSON after a write, and expressions see the value.
+func checkSQLAddedColumn(t *testing.T, d database) {
+	type num = largeitem.Number
+	item := largeitem.Attributes{"n": num("5"), "other": "x"}
+	change := func(set largeitem.Attributes, remove ...string) func(itemsIn, largeitem.Key, *largeitem.Condition) (largeitem.Attributes, error) {
+		return func(table itemsIn, key largeitem.Key, cond *largeitem.Condition) (largeitem.Attributes, error) {
+			return table.Update(t.Context(), key, largeitem.Change{Set: set, Remove: remove}, cond)
+		}
+	}
+	above := &largeitem.Condition{Expr: sqltable.SQL{Text: "n > ?", Args: []any{4}}}
+	for name, c := range map[string]struct {
+		write func(itemsIn, largeitem.Key, *largeitem.Condition) (largeitem.Attributes, error)
+		cond  *largeitem.Condition
+		want  largeitem.Attributes
+	}{
+		"remove":          {change(nil, "n"), nil, largeitem.Attributes{"other": "x"}},
+		"set":             {change(largeitem.Attributes{"n": num("7")}), nil, largeitem.Attributes{"n": num("7"), "other": "x"}},
+		"set another one": {change(largeitem.Attributes{"other": "y"}), nil, largeitem.Attributes{"n": num("5"), "other": "y"}},
+		"a condition":     {change(largeitem.Attributes{"other": "y"}), above, largeitem.Attributes{"n": num("5"), "other": "y"}},
+		"replace": {func(table itemsIn, key largeitem.Key, _ *largeitem.Condition) (largeitem.Attributes, error) {
+			_, err := table.Put(t.Context(), key, nil, nil)
+			return largeitem.Attributes{}, err
+		}, nil, largeitem.Attributes{}},
+		"compute": {func(table itemsIn, key largeitem.Key, cond *largeitem.Condition) (largeitem.Attributes, error) {
+			return table.Update(t.Context(), key, largeitem.Change{Expr: sqltable.Set{"n": {Text: "COALESCE(n, 0) + 1"}}}, cond)
+		}, above, largeitem.Attributes{"n": num("6"), "other": "x"}},
+	} {
+		key := itemKey(t, "a")
+		if _, err := d.items(t, nil).Put(t.Context(), key, item, nil); err != nil {
+			t.Fatal(err)
+		}
+		table := d.with(t, "ALTER TABLE items ADD COLUMN n integer").items(t, nil)
+		if got, err := table.Get(t.Context(), key, nil); err != nil || !sameItem(got, item) {
+			t.Errorf("before %s: %v, %v", name, got, err)
+		}
+		got, err := c.write(table, key, c.cond)
+		if err != nil || !sameItem(got, c.want) {
+			t.Errorf("%s: %v, %v, want %v", name, got, err, c.want)
+		}
+		if got, err := table.Get(t.Context(), key, nil); err != nil || !sameItem(got, c.want) {
+			t.Errorf("after %s: %v, %v, want %v", name, got, err, c.want)
+		}
+		delete(c.want, "n")
+		if got, err := change(nil, "n")(table, key, nil); err != nil || !sameItem(got, c.want) {
+			t.Errorf("after %s and remove: %v, %v, want %v", name, got, err, c.want)
+		}
+		d.with(t, "DROP TABLE items")
 	}
 }
 
