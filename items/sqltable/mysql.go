@@ -84,8 +84,8 @@ func mysqlClass(kind string) class {
 	return classOther
 }
 
-// mysqlLength returns the number in the brackets of a type; 0 if there is none.
-func mysqlLength(kind string) int {
+// length returns the number in the brackets of a type; 0 if there is none.
+func length(kind string) int {
 	_, after, _ := strings.Cut(kind, "(")
 	n, _ := strconv.Atoi(after[:max(0, strings.IndexAny(after, ",)"))])
 	return n
@@ -95,11 +95,11 @@ func mysqlLength(kind string) int {
 func mysqlDecimal(kind string) (before, after int) {
 	_, scale, _ := strings.Cut(strings.TrimRight(kind[:strings.Index(kind+")", ")")], ")"), ",")
 	after, _ = strconv.Atoi(scale)
-	return mysqlLength(kind) - after, after
+	return length(kind) - after, after
 }
 
 func (mysql) param(c *column, v any) (any, error) {
-	name, length := mysqlName(c.kind), mysqlLength(c.kind)
+	name, length := mysqlName(c.kind), length(c.kind)
 	switch c.class {
 	case classNumber:
 		n, err := typed[largeitem.Number](v, "a number")
@@ -149,7 +149,7 @@ func mysqlNumber(n largeitem.Number, kind string) (any, error) {
 	switch {
 	case name == "bit" || bits > 0 && strings.Contains(kind, "unsigned"):
 		if name == "bit" {
-			bits = mysqlLength(kind)
+			bits = length(kind)
 		}
 		u, err := strconv.ParseUint(string(n), 10, bits)
 		if err != nil {

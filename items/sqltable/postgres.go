@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/holdfast-go/holdfast/internal/drivers/sqldialect"
 	"github.com/holdfast-go/holdfast/items/largeitem"
@@ -48,7 +49,7 @@ func (postgres) value(c *column, argument string) string {
 		return argument // a cast to varchar(n) would cut it
 	case c.class == classBytes:
 		return "decode(" + argument + ", 'hex')"
-	case strings.HasPrefix(c.kind, "numeric"):
+	case postgresClass(c.kind) == classNumber && strings.HasPrefix(c.kind, "numeric"):
 		return argument + "::numeric"
 	}
 	return argument + "::" + c.kind
@@ -56,6 +57,9 @@ func (postgres) value(c *column, argument string) string {
 
 func postgresClass(kind string) class {
 	name, _, _ := strings.Cut(kind, "(")
+	if strings.HasSuffix(kind, "]") {
+		return classOther // an array
+	}
 	switch name {
 	case "text", "character varying":
 		return classText
@@ -95,6 +99,8 @@ func (postgres) param(c *column, v any) (any, error) {
 		return nil, errors.New("PostgreSQL cannot store a zero character in a text")
 	case strings.HasPrefix(c.kind, "character(") && strings.HasSuffix(text, " "):
 		return nil, errors.New("PostgreSQL would cut the spaces at the end of the text")
+	case strings.HasPrefix(c.kind, "character varying(") && utf8.RuneCountInString(text) > length(c.kind):
+		return nil, errors.New("the text is too long for the column") // of such a text, spaces at the end would be cut
 	case c.class == classOther && cuts(c.kind):
 		return nil, errors.New("PostgreSQL would cut a long text in such a column without an error")
 	}

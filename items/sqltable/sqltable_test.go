@@ -71,7 +71,7 @@ func TestExactNumbers(t *testing.T) {
 func TestClasses(t *testing.T) {
 	for kind, want := range map[string]class{
 		"text": classText, "character varying(20)": classText, "character(3)": classOther, "numeric(6,2)": classNumber, "double precision": classNumber, "boolean": classBool,
-		"bytea": classBytes, "uuid": classOther, "timestamp with time zone": classOther, "integer[]": classOther, "interval": classOther, "jsonb": classOther,
+		"bytea": classBytes, "uuid": classOther, "timestamp with time zone": classOther, "integer[]": classOther, "interval": classOther, "jsonb": classOther, "numeric(6,2)[]": classOther, "character varying(3)[]": classOther,
 	} {
 		if got := postgresClass(kind); got != want {
 			t.Errorf("PostgreSQL's %s: got %d, want %d", kind, got, want)

@@ -203,7 +203,7 @@ func checkSQLColumns(t *testing.T, d database) {
 	type num = largeitem.Number
 	tables := map[sqlstore.Dialect]string{
 		sqlstore.PostgreSQL: `CREATE TABLE items (id bigint NOT NULL, kind varchar(20) NOT NULL, t text, v varchar(3), c char(3), s smallint, i integer, l bigint, n numeric, d numeric(6,2),
-			r real, f double precision, b boolean, x bytea, u uuid, z timestamptz, j jsonb, made text DEFAULT 'now', upper text GENERATED ALWAYS AS (upper(t)) STORED, UNIQUE (kind, id))`,
+			r real, f double precision, b boolean, x bytea, u uuid, z timestamptz, j jsonb, ds numeric(6,2)[], ns numeric[], made text DEFAULT 'now', upper text GENERATED ALWAYS AS (upper(t)) STORED, UNIQUE (kind, id))`,
 		sqlstore.MySQL: `CREATE TABLE items (id bigint NOT NULL, kind varbinary(20) NOT NULL, t text, v varchar(3), c char(3), lat varchar(9) CHARACTER SET latin1, s smallint, m mediumint unsigned, i integer, l bigint,
 			u bigint unsigned, d numeric(6,2), n numeric(65,30), r float, f double, b boolean, x blob, fix binary(2), bits bit(64), z datetime, day date, e enum('one', 'two'), j json, made text DEFAULT ('now'),
 			upper varchar(200) GENERATED ALWAYS AS (upper(v)) STORED, UNIQUE (kind, id))`,
@@ -212,7 +212,7 @@ func checkSQLColumns(t *testing.T, d database) {
 	}
 	good := map[sqlstore.Dialect]largeitem.Attributes{
 		sqlstore.PostgreSQL: {"t": "  é'\"?$1 ", "v": "äöü", "c": "abc", "s": num("-32768"), "i": num("2147483647"), "l": num("-9223372036854775808"), "n": num("1E-130"), "d": num("-1234.5"),
-			"r": num("0.1"), "f": num("1E-100"), "b": false, "x": []byte{}, "u": "6f1f6f3e-8f5e-4a38-9d55-0a1b2c3d4e5f", "j": `{"a": 1}`, "made": "then"},
+			"r": num("0.1"), "f": num("1E-100"), "b": false, "x": []byte{}, "u": "6f1f6f3e-8f5e-4a38-9d55-0a1b2c3d4e5f", "j": `{"a": 1}`, "ns": "{1,2.5}", "made": "then"},
 		sqlstore.MySQL: {"t": "  é'\"?`\\\x00 ", "v": "ä\U0001F512 ", "c": "abc", "lat": "é", "s": num("-32768"), "m": num("16777215"), "i": num("2147483647"), "l": num("-9223372036854775808"), "u": num("18446744073709551615"),
 			"d": num("-1234.5"), "n": num("12345678901234567890123456789012345.125"), "r": num("0.1"), "f": num("1E-100"), "b": false, "x": []byte{}, "fix": []byte{0, 255}, "bits": num("18446744073709551615"),
 			"z": "2025-01-02 03:04:05", "day": "2025-01-02", "e": "two", "j": `{"a": 1}`, "made": "then"},
@@ -220,9 +220,9 @@ func checkSQLColumns(t *testing.T, d database) {
 	}
 	bad := map[sqlstore.Dialect]map[string][]any{
 		sqlstore.PostgreSQL: {
-			"t": {num("1"), nil, []byte("x"), "a\x00", true}, "v": {"four", num("1")}, "c": {"four"}, "s": {num("32768"), num("1.5"), "1"}, "i": {num("2147483648"), num("1E+30")}, "l": {num("9223372036854775808")},
+			"t": {num("1"), nil, []byte("x"), "a\x00", true}, "v": {"four", num("1"), "x   "}, "c": {"four"}, "s": {num("32768"), num("1.5"), "1"}, "i": {num("2147483648"), num("1E+30")}, "l": {num("9223372036854775808")},
 			"n": {"1"}, "d": {num("1.234"), num("10000")}, "r": {num("0.123456789")}, "f": {num("0.12345678901234567891"), num("1.2345678901234567890123E+50")},
-			"b": {"true", num("1")}, "x": {"x"}, "u": {"no uuid"}, "z": {"no time"}, "j": {"{"}, "upper": {"X"},
+			"b": {"true", num("1")}, "x": {"x"}, "u": {"no uuid"}, "z": {"no time"}, "j": {"{"}, "ds": {"{1.234}"}, "ns": {"{x}", num("1")}, "upper": {"X"},
 		},
 		sqlstore.MySQL: {
 			"t": {num("1"), nil, []byte("x"), true, strings.Repeat(" ", 1<<16)}, "v": {"four", num("1"), "x   "}, "c": {"four", "a "}, "lat": {"\U0001F512"}, "s": {num("32768"), num("1.5"), "1"}, "m": {num("-1"), num("16777216")},
@@ -272,7 +272,7 @@ func checkSQLColumns(t *testing.T, d database) {
 	}
 	badKeys := []largeitem.Key{itemKey(t, "a", num("1E+30"))}
 	if d.dialect != sqlstore.SQLite { // it has no bounds of texts, and floats in every column
-		badKeys = append(badKeys, itemKey(t, strings.Repeat("x", 21), 1), itemKey(t, "a", num("1.5")))
+		badKeys = append(badKeys, itemKey(t, strings.Repeat("x", 21), 1), itemKey(t, strings.Repeat("x", 20)+" ", 1), itemKey(t, "a", num("1.5")))
 	} else {
 		badKeys[0] = itemKey(t, "a", num("12345678901234567890123"))
 	}
