@@ -11,6 +11,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/holdfast-go/holdfast/internal/drivers/sqldialect"
 	"github.com/holdfast-go/holdfast/items/largeitem"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -269,31 +270,44 @@ func (mysql) describe(ctx context.Context, db *sql.DB, table, name string) (foun
 	return found, err
 }
 
-// replaceLocked runs a statement that replaces or deletes a row that was read, or makes a row. It
-// locks a row that is to be changed, and then compares the row with what was read. So it does not depend on
-// what a driver counts. It reads the new row in the same transaction.
-func (t *Table) replaceLocked(ctx context.Context, l *layout, key largeitem.Key, r row, s *statement, where *SQL, removes bool) (now largeitem.Attributes, written bool, err error) {
-	within := t
-	var tx *sql.Tx
-	if t.run == querier(t.db) && !removes {
-		// The end of the context of BeginTx rolls the transaction back.
-		ctx, cancel := context.WithCancel(ctx)
-		defer cancel()
-		if tx, err = t.db.BeginTx(ctx, nil); err != nil {
-			return nil, false, t.explain(err)
+// replaceLocked runs a statement that replaces or deletes a row that was read, or makes a row, in a transaction.
+// A DELETE compares the row itself.
+func (t *Table) replaceLocked(ctx context.Context, l *layout, key largeitem.Key, r row, s *statement, where *SQL, removes bool) (largeitem.Attributes, bool, error) {
+	if t.run != querier(t.db) || removes {
+		return t.replaceIn(ctx, l, key, r, s, where, removes)
+	}
+	type result struct {
+		now     largeitem.Attributes
+		written bool
+	}
+	// A driver does not end a COMMIT with its context, and a backup of the server can delay a COMMIT for hours.
+	made, err := sqldialect.Read(ctx, t.abandoned, func(ctx context.Context) (made result, err error) {
+		tx, err := t.db.BeginTx(ctx, nil) // the end of the context rolls it back
+		if err != nil {
+			return made, t.explain(err)
 		}
 		defer tx.Rollback()
-		within = t.InTx(tx)
-	}
+		made.now, made.written, err = t.InTx(tx).replaceIn(ctx, l, key, r, s, where, removes)
+		if err == nil && made.written {
+			err = t.explain(tx.Commit())
+		}
+		return made, err
+	})
+	return made.now, made.written, err
+}
+
+// replaceIn does the work of replaceLocked. It locks a row that is to be changed, and then compares the row with
+// what was read. So it does not depend on what a driver counts. It reads the new row in the same transaction.
+func (t *Table) replaceIn(ctx context.Context, l *layout, key largeitem.Key, r row, s *statement, where *SQL, removes bool) (now largeitem.Attributes, written bool, err error) {
 	if r.item != nil && !removes {
 		locked := false
 		check := t.statement("SELECT 1 FROM ", t.dialect.quote(t.o.Table)).key(l, key).unchanged(l, r).where(where).add(" FOR UPDATE")
-		err := within.query(ctx, check, 1, func([]sql.NullString) error { locked = true; return nil })
+		err := t.query(ctx, check, 1, func([]sql.NullString) error { locked = true; return nil })
 		if err != nil || !locked {
 			return nil, false, err
 		}
 	}
-	written, err = within.exec(ctx, s)
+	written, err = t.exec(ctx, s)
 	switch {
 	case errors.Is(err, store.ErrConflict) && r.item == nil:
 		return nil, false, nil // there is a row with this key by now
@@ -302,9 +316,6 @@ func (t *Table) replaceLocked(ctx context.Context, l *layout, key largeitem.Key,
 	case err != nil || removes:
 		return nil, written, err
 	}
-	after, err := within.read(ctx, l, key, nil, true)
-	if tx != nil && err == nil {
-		err = t.explain(tx.Commit())
-	}
+	after, err := t.read(ctx, l, key, nil, true)
 	return after.item, true, err
 }

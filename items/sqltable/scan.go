@@ -78,12 +78,11 @@ func (t *Table) page(ctx context.Context, l *layout, after *largeitem.Key, attri
 	}
 	s.add(" ORDER BY ", keys, fmt.Sprintf(" LIMIT %d", pageRows))
 	size := 0
-	err = t.rows(ctx, l, s, attributes, func(row largeitem.Row, bytes int) bool {
-		page = append(page, row)
+	page, err = t.rows(ctx, l, s, attributes, func(n, bytes int) bool {
 		size += bytes
-		return size <= pageBytes && len(page) < pageRows
+		return size <= pageBytes && n < pageRows
 	})
-	return page, size > pageBytes || len(page) == pageRows, err
+	return page, err == nil && (size > pageBytes || len(page) == pageRows), err
 }
 
 // GetMany implements [largeitem.BatchGetter]. It sends one statement for each 50 keys.
@@ -121,14 +120,13 @@ func (t *Table) getMany(ctx context.Context, l *layout, keys []largeitem.Key, na
 		}
 		s.add("(").keyValues(l, key).add(")")
 	}
-	rows := 0
-	return t.rows(ctx, l, s.add(")"), names, func(row largeitem.Row, _ int) bool {
+	rows, err := t.rows(ctx, l, s.add(")"), names, func(n, _ int) bool { return n < len(wanted) })
+	for _, row := range rows {
 		for _, i := range wanted[row.Key] {
 			items[i] = row.Attributes.Clone()
 		}
-		rows++
-		return rows < len(wanted)
-	})
+	}
+	return err
 }
 
 // selectRows begins the statement that reads attributes and keys.
@@ -140,41 +138,41 @@ func (t *Table) selectRows(l *layout) *statement {
 	return s.add(" FROM ", t.dialect.quote(t.o.Table))
 }
 
-// rows runs a statement of selectRows, and calls f for each row and its size, until f
-// returns false.
-func (t *Table) rows(ctx context.Context, l *layout, s *statement, attributes []string, f func(row largeitem.Row, bytes int) bool) error {
+// rows runs a statement of selectRows. It calls more with the number of rows so far and the size of the last
+// one, and reads rows until more returns false.
+func (t *Table) rows(ctx context.Context, l *layout, s *statement, attributes []string, more func(n, bytes int) bool) ([]largeitem.Row, error) {
 	n := 1 + len(l.attributes)
-	err := sqldialect.Bounded(ctx, func(ctx context.Context) error {
+	all, err := sqldialect.Read(ctx, t.abandoned, func(ctx context.Context) (all []largeitem.Row, err error) {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel() // a database that continues is left
 		rows, err := t.run.QueryContext(ctx, s.text(), s.args...)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		defer rows.Close()
 		for rows.Next() {
 			cells, err := scanCells(rows, n+len(l.keys))
 			if err != nil {
-				return err
+				return nil, err
 			}
 			row, err := l.scanned(cells[1:n], cells[n:], attributes)
 			if err != nil {
-				return err
+				return all, err
 			}
 			size := 0
 			for _, cell := range cells {
 				size += len(cell.String)
 			}
-			if !f(row, size) {
-				return nil
+			if all = append(all, row); !more(len(all), size) {
+				return all, nil
 			}
 		}
-		return rows.Err()
+		return all, rows.Err()
 	})
 	if errors.Is(err, store.ErrCorrupt) {
-		return err
+		return all, err
 	}
-	return t.explain(err)
+	return all, t.explain(err)
 }
 
 // scanned makes a row of its cells.

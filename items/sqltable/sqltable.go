@@ -73,6 +73,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/abandon"
 	"github.com/holdfast-go/holdfast/internal/backoff"
 	"github.com/holdfast-go/holdfast/internal/drivers/sqldialect"
 	"github.com/holdfast-go/holdfast/items/internal/rewrite"
@@ -158,6 +159,8 @@ type Table struct {
 	rules   sqldialect.Rules
 	o       Options
 	layout  *atomic.Pointer[layout] // to nil until it was read
+
+	abandoned *abandon.Calls // of a database whose statements can ignore the end of their context; else nil
 }
 
 // writes has the methods Put, Update and Delete.
@@ -192,9 +195,9 @@ func New(db *sql.DB, d sqlstore.Dialect, opts *Options) (*Table, error) {
 	case sqlstore.PostgreSQL:
 		t.dialect = postgres{}
 	case sqlstore.SQLite:
-		t.dialect = sqlite{}
+		t.dialect, t.abandoned = sqlite{}, new(abandon.Calls) // it waits for a disk that hangs
 	case sqlstore.MySQL:
-		t.dialect = mysql{}
+		t.dialect, t.abandoned = mysql{}, new(abandon.Calls) // see replaceLocked
 	default:
 		return nil, fmt.Errorf("sqltable: %w: the dialect %q is unknown", largeitem.ErrInvalid, string(d))
 	}
@@ -536,28 +539,25 @@ func (t *Table) update(l *layout, key largeitem.Key, r row, values []any, set Se
 
 // query runs a statement that returns one row at most, of n cells.
 func (t *Table) query(ctx context.Context, s *statement, n int, f func(cells []sql.NullString) error) error {
-	var failed error // by f
-	err := sqldialect.Bounded(ctx, func(ctx context.Context) error {
+	cells, err := sqldialect.Read(ctx, t.abandoned, func(ctx context.Context) (cells []sql.NullString, err error) {
 		rows, err := t.run.QueryContext(ctx, s.text(), s.args...)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		defer rows.Close()
 		if rows.Next() {
-			cells, err := scanCells(rows, n)
-			if err != nil {
-				return err
+			if cells, err = scanCells(rows, n); err != nil {
+				return nil, err
 			}
-			failed = f(cells)
 		}
 		for rows.Next() { // to the end of the statement, which commits
 		}
-		return errors.Join(rows.Err(), rows.Close())
+		return cells, errors.Join(rows.Err(), rows.Close())
 	})
-	if err != nil {
+	if err != nil || cells == nil {
 		return t.explain(err)
 	}
-	return failed
+	return f(cells)
 }
 
 // exec runs a statement of MySQL without a result. It reports whether it made or removed a row; for an UPDATE

@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/abandon"
 	"github.com/holdfast-go/holdfast/items/largeitem"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/sqlstore"
@@ -235,6 +236,42 @@ func TestHangingDatabase(t *testing.T) {
 		if took := time.Since(start); took > time.Minute {
 			t.Errorf("it took %v", took)
 		}
+	})
+}
+
+// Every call ends although a statement of SQLite ignores the end of its context, because its disk hangs.
+func TestHangingDisk(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		thawed := make(chan struct{})
+		table := newAnswering(t, func(context.Context, string) (func(int, []driver.Value) error, error) {
+			<-thawed
+			return none, nil
+		})
+		table.dialect, table.abandoned = sqlite{}, new(abandon.Calls)
+		key, err := largeitem.NewKey("a")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for what, call := range map[string]func(context.Context) error{
+			"get": func(ctx context.Context) error { _, err := table.Get(ctx, key, nil); return err },
+			"insert": func(ctx context.Context) error {
+				_, err := table.Put(ctx, key, nil, &largeitem.Condition{Absent: true})
+				return err
+			},
+			"many": func(ctx context.Context) error {
+				_, err := table.GetMany(ctx, []largeitem.Key{key}, nil)
+				return err
+			},
+		} {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			start := time.Now()
+			if err := call(ctx); !errors.Is(err, context.DeadlineExceeded) || store.OutcomeOf(err) != store.Unknown || time.Since(start) > 2*time.Second {
+				t.Errorf("%s: got %v (%v) after %v", what, err, store.OutcomeOf(err), time.Since(start))
+			}
+			cancel()
+		}
+		close(thawed)
+		synctest.Wait()
 	})
 }
 

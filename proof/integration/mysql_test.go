@@ -445,6 +445,45 @@ func TestMySQLItems(t *testing.T) {
 	}
 }
 
+// TestMySQLItemsBackup: while a backup of the server holds all commits, a write of an item ends with its context, and
+// its outcome is unknown.
+func TestMySQLItemsBackup(t *testing.T) {
+	t.Parallel()
+	d := newMariaDB(t, servers.NewMariaDB(t))
+	table, key := d.items(t, nil), itemKey(t, "a")
+	if _, err := table.Put(t.Context(), key, largeitem.Attributes{"a": "1"}, nil); err != nil {
+		t.Fatal(err)
+	}
+	backup, err := d.open(t).Conn(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer backup.Close()
+	for _, stage := range []string{"START", "BLOCK_COMMIT"} {
+		if _, err := backup.ExecContext(t.Context(), "BACKUP STAGE "+stage); err != nil {
+			t.Fatal(err)
+		}
+	}
+	end := sync.OnceFunc(func() {
+		if _, err := backup.ExecContext(context.WithoutCancel(t.Context()), "BACKUP STAGE END"); err != nil {
+			t.Error(err)
+		}
+	})
+	late := time.AfterFunc(20*time.Second, end)
+	defer late.Stop()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	start := time.Now()
+	_, err = table.Put(ctx, key, largeitem.Attributes{"a": "2"}, nil)
+	if took := time.Since(start); !errors.Is(err, context.DeadlineExceeded) || store.OutcomeOf(err) != store.Unknown || took > 10*time.Second {
+		t.Errorf("got %v (%v) after %v", err, store.OutcomeOf(err), took)
+	}
+	end()
+	if _, err := table.Put(t.Context(), key, largeitem.Attributes{"a": "3"}, nil); err != nil {
+		t.Errorf("after the backup: %v", err)
+	}
+}
+
 // TestMySQLCommand runs the command, as users do, on a server with a certificate.
 func TestMySQLCommand(t *testing.T) {
 	t.Parallel()
