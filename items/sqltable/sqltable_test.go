@@ -156,6 +156,8 @@ func TestOutcomes(t *testing.T) {
 		"the write is lost":       {nil, lost, store.Unknown, store.ErrUnavailable},
 		"a constraint":            {nil, state("23505"), store.NotApplied, store.ErrInvalid},
 		"a value":                 {nil, state("22001"), store.NotApplied, store.ErrInvalid},
+		"a limit of an index":     {nil, state("54000"), store.NotApplied, store.ErrInvalid},
+		"a trigger":               {nil, state("P0001"), store.NotApplied, store.ErrInvalid},
 		"no right":                {nil, state("42501"), store.NotApplied, store.ErrDenied},
 		"no table":                {state("42P01"), nil, store.NotApplied, store.ErrMisconfigured},
 		"busy for too long":       {nil, state("40001"), store.NotApplied, store.ErrUnavailable},

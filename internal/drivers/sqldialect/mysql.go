@@ -153,8 +153,8 @@ func classifyMySQL(err error) error {
 		return store.ErrDenied
 	case 1153:
 		return store.ErrTooLarge // larger than max_allowed_packet
-	case 1048, 1118, 1264, 1265, 1292, 1366, 1406, 1451, 1452, 1690, 3140, 3819, 4025:
-		return store.ErrInvalid // a value that the type or a constraint of a column refuses
+	case 1048, 1118, 1264, 1265, 1292, 1366, 1406, 1451, 1452, 1644, 1690, 3140, 3819, 4025:
+		return store.ErrInvalid // a value that the type, a constraint or a trigger refuses
 	case noTable, 1046, 1049, 1054, 1064, 1136, 1290, 1305, 1364, 1792, 1836, 3159:
 		return store.ErrMisconfigured // no such table, database or column; a server that may only read
 	}

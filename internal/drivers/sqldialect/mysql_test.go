@@ -138,6 +138,7 @@ func TestMySQLErrors(t *testing.T) {
 		"Error 1142 (42000): UPDATE command denied to user 'x'@'y' for table 'z'":               store.ErrDenied,
 		"Error 1153 (08S01): Got a packet bigger than 'max_allowed_packet' bytes":               store.ErrTooLarge,
 		"Error 1406 (22001): Data too long for column 'record' at row 1":                        store.ErrInvalid,
+		"Error 1644 (45000): a trigger refuses this":                                            store.ErrInvalid,
 		"Error 1290 (HY000): The MariaDB server is running with the --read-only option":         store.ErrMisconfigured,
 		"Error 1836 (HY000): Running in read-only mode":                                         store.ErrMisconfigured,
 		"Error 1146 (42S02): Table 'app.holdfast' doesn't exist":                                store.ErrMisconfigured,

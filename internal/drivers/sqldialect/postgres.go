@@ -57,8 +57,8 @@ func classifyPostgres(err error) error {
 		return store.ErrCredentials
 	case code == "42501":
 		return store.ErrDenied
-	case code[:2] == "22" || code[:2] == "23":
-		return store.ErrInvalid // a value that the type or a constraint of a column refuses
+	case code[:2] == "22" || code[:2] == "23" || code[:2] == "54" || code[:2] == "P0":
+		return store.ErrInvalid // a value that the type, a constraint, a limit or a trigger refuses
 	case code[:2] == "42" || code[:2] == "3D" || code[:2] == "3F" || code[:2] == "25":
 		return store.ErrMisconfigured // no such table, database or schema; a session that may only read
 	}
