@@ -109,11 +109,18 @@ func (t *Table) get(ctx context.Context, key largeitem.Key, opts *largeitem.GetO
 	if err == nil && got != key {
 		err = fmt.Errorf("%w: the server returned another item, %.200v", store.ErrCorrupt, got)
 	}
+	if opts != nil {
+		item = item.Select(opts.Attributes)
+	}
 	return item, err
 }
 
+// maxExpression is the longest expression that DynamoDB takes, in bytes.
+const maxExpression = 4 << 10
+
 // projection returns the expression and the names for these attributes and those of the
-// key, by which an item shows that it is there; no expression for nil.
+// key, by which an item shows that it is there. It returns no expression, so that the server sends all
+// attributes, for nil and for more names than an expression can have: the caller selects what it needs.
 func projection(s largeitem.Schema, attributes []string) (*string, map[string]string, error) {
 	if attributes == nil {
 		return nil, nil, nil
@@ -132,7 +139,10 @@ func projection(s largeitem.Schema, attributes []string) (*string, map[string]st
 			all = append(all, e.name(name))
 		}
 	}
-	return joined(all, ", "), e.names, nil
+	if text := joined(all, ", "); len(*text) <= maxExpression {
+		return text, e.names, nil
+	}
+	return nil, nil, nil
 }
 
 // Put implements [largeitem.Table], by one PutItem.

@@ -33,21 +33,19 @@ func (t *Table) scan(ctx context.Context, opts *largeitem.ScanOptions, yield fun
 	if err != nil {
 		return err
 	}
-	in := &dynamodb.ScanInput{TableName: &t.calls.Name, ConsistentRead: aws.Bool(true)}
-	if opts != nil {
-		if in.ProjectionExpression, in.ExpressionAttributeNames, err = projection(s, opts.Attributes); err != nil {
+	in, o := &dynamodb.ScanInput{TableName: &t.calls.Name, ConsistentRead: aws.Bool(true)}, *cmp.Or(opts, &largeitem.ScanOptions{})
+	if in.ProjectionExpression, in.ExpressionAttributeNames, err = projection(s, o.Attributes); err != nil {
+		return err
+	}
+	if o.After != "" {
+		var after largeitem.Key
+		if err := after.UnmarshalText([]byte(o.After)); err != nil {
 			return err
 		}
-		if opts.After != "" {
-			var after largeitem.Key
-			if err := after.UnmarshalText([]byte(opts.After)); err != nil {
-				return err
-			}
-			if err := s.CheckKey(after); err != nil {
-				return err
-			}
-			in.ExclusiveStartKey = toKey(s, after)
+		if err := s.CheckKey(after); err != nil {
+			return err
 		}
+		in.ExclusiveStartKey = toKey(s, after)
 	}
 	pages := awscall.Pages{Endless: true}
 	for {
@@ -64,7 +62,7 @@ func (t *Table) scan(ctx context.Context, opts *largeitem.ScanOptions, yield fun
 			if err != nil {
 				return err
 			}
-			if !yield(largeitem.Row{Key: key, Attributes: rest, Position: string(position)}) {
+			if !yield(largeitem.Row{Key: key, Attributes: rest.Select(o.Attributes), Position: string(position)}) {
 				return nil
 			}
 		}
@@ -127,6 +125,7 @@ func (t *Table) getMany(ctx context.Context, keys []largeitem.Key, opts *largeit
 	}
 	items := make([]largeitem.Attributes, len(keys))
 	found := func(key largeitem.Key, item largeitem.Attributes) {
+		item = item.Select(names.Attributes)
 		for n, i := range at[key] {
 			if n > 0 {
 				item = item.Clone()

@@ -29,6 +29,7 @@ func scanCases() []testCase {
 			e.put(e.key(1), attributes{"c": "3"})
 			e.put(e.key(2), attributes{})
 			e.expectScan([]string{"a", "b"}, map[largeitem.Key]attributes{e.key(0): {"a": "1", "b": nil}, e.key(1): {}, e.key(2): {}})
+			e.expectScan(append(manyNames(), "a"), map[largeitem.Key]attributes{e.key(0): {"a": "1"}, e.key(1): {}, e.key(2): {}})
 			e.expectScan([]string{}, map[largeitem.Key]attributes{e.key(0): {}, e.key(1): {}, e.key(2): {}})
 		}},
 		{"ScanContinued", "A scan of many items can be continued behind each row that has a position, and misses nothing.", caseScanContinued},
