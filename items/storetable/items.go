@@ -10,7 +10,6 @@ import (
 	"iter"
 	"slices"
 	"strings"
-	"unicode"
 
 	"github.com/holdfast-go/holdfast/internal/objectname"
 	"github.com/holdfast-go/holdfast/items/largeitem"
@@ -46,11 +45,8 @@ func (t *Table) name(key largeitem.Key) string {
 	return fmt.Sprintf("key=%x", sha256.Sum256(text))
 }
 
-func escape(text string) string {
-	return objectname.Escape(text, func(r rune) bool {
-		return unicode.IsLetter(r) || unicode.IsDigit(r) || strings.ContainsRune("-_.", r)
-	})
-}
+// escape does not depend on what is a letter: each version of Unicode, and so of Go, has more of them.
+func escape(text string) string { return objectname.Escape(text, objectname.Plain("-_.")) }
 
 func encode(key largeitem.Key, item largeitem.Attributes) ([]byte, error) {
 	name, err := key.MarshalText()

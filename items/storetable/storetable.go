@@ -17,10 +17,10 @@
 //	TABLE/pk=P          an item, or TABLE/pk=P/sk=S if the table has a sort key
 //	TABLE/key=SHA256    an item whose name would have more than 256 bytes
 //
-// P and S are the values of the key. A character other than a letter, a digit, or one of -_. is
-// written byte by byte: each byte as an exclamation mark and two hexadecimal digits. The value of
-// an item is JSON with its key and its attributes, each with its type: see
-// [largeitem.MarshalTyped].
+// P and S are the values of the key. Letters and digits of ASCII, the characters -_. and almost all
+// characters beyond ASCII stay as they are. Every other character is written byte by byte: each byte
+// as an exclamation mark and two hexadecimal digits. The value of an item is JSON with its key and its
+// attributes, each with its type: see [largeitem.MarshalTyped].
 //
 // [largeitem.Schema].ID contains the ID of the table and the ID of the store ([store.Traits]). So
 // if a user copies or moves the registers to another store, the table there has another ID. With

@@ -134,6 +134,8 @@ func TestStored(t *testing.T) {
 		register, value string
 	}{
 		{newKey(t, "a/é. <!", -7), "items/pk=a!2Fé.!20!3C!21/sk=-7", `{"v":1,"key":["a/é. <!",-7],"item":{"a":{"S":"x"}}}`},
+		// U+10D4A is a letter since version 16 of Unicode.
+		{newKey(t, "\U00010D4A \U0001F512", 2), "items/pk=\U00010D4A!20\U0001F512/sk=2", `{"v":1,"key":["` + "\U00010D4A \U0001F512" + `",2],"item":{"a":{"S":"x"}}}`},
 		{newKey(t, long, 1), "items/key=a5f09ed924905a904f359eb24cd2a7332c0257502db5b8095447f4f63167b38d", `{"v":1,"key":["` + long + `",1],"item":{"a":{"S":"x"}}}`},
 	} {
 		if _, err := table.Put(ctx, c.key, largeitem.Attributes{"a": "x"}, nil); err != nil {
