@@ -1,6 +1,7 @@
 package largeitem_test
 
 import (
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -21,6 +22,7 @@ func TestSweepAlteredReference(t *testing.T) {
 		"as bytes":                 []byte(refer(key)),
 		"the name alone":           key,
 		"percent-encoded":          strings.ReplaceAll(refer(key), "Ä", "%C3%84"),
+		"wholly percent-encoded":   url.QueryEscape(refer(key)), // the ID is after the digits of a slash
 		"in small letters, nested": map[string]any{"u": []any{strings.ToLower(refer(key))}},
 	} {
 		for _, scan := range []bool{false, true} {

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"iter"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -496,7 +495,7 @@ func (w *sweeper) note(seen *sight, keys []Key, items []Attributes) {
 				seen.unclear[attributeRef{keys[i], attr, ""}] = true
 			}
 			for text := range textsOf(value) {
-				for _, id := range ids().FindAllString(strings.ToLower(text), -1) {
+				for id := range idsIn(strings.ToLower(text)) {
 					at := attributeRef{keys[i], attr, id}
 					if _, asked := seen.altered[at]; asked {
 						seen.altered[at] = true
@@ -527,8 +526,21 @@ func (w *sweeper) objectsOf(value any) iter.Seq[string] {
 	}
 }
 
-// ids finds what can be a [Content].ID, in small letters.
-var ids = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile("[0-9a-f]{32}") })
+// idsIn yields everything in a text that can be a [Content].ID, in small letters. Other hexadecimal digits can be
+// directly before it: those of %2F, for example.
+func idsIn(text string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		digits := 0
+		for i, c := range []byte(text) {
+			if digits++; !strings.ContainsRune("0123456789abcdef", rune(c)) {
+				digits = 0
+			}
+			if digits >= 32 && !yield(text[i-31:i+1]) {
+				return
+			}
+		}
+	}
+}
 
 // textsOf yields the texts and bytes in a value.
 func textsOf(value any) iter.Seq[string] {
