@@ -59,6 +59,14 @@ func TestBadInput(t *testing.T) {
 	big := strings.Repeat("x", 400<<10)
 	set := func(a attrs) largeitem.Change { return largeitem.Change{Set: a} }
 	listed := &largeitem.Options{Attributes: []string{"body"}}
+	nameless := errors.New("there is no name")
+	layout, err := largeitem.CustomLayout(largeitem.CustomNames{
+		Name:  func(largeitem.Content) (string, error) { return "", nameless },
+		Owner: func(string) (o largeitem.Owner, ok bool) { return o, false },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, c := range []struct {
 		name string
 		opts *largeitem.Options
@@ -119,6 +127,9 @@ func TestBadInput(t *testing.T) {
 		{"a name that is too long", nil, func(s *largeitem.Store, _ *world) error {
 			return ignore(s.Update(ctx, k1, largeitem.Change{}, texts(strings.Repeat("/", 100), "x"), nil))
 		}, largeitem.ErrInvalid, []string{"at most 200"}},
+		{"a name that the caller cannot make", &largeitem.Options{Layout: layout}, func(s *largeitem.Store, _ *world) error {
+			return ignore(s.Create(ctx, key("b"), nil, texts("body", "x"), nil))
+		}, nameless, []string{"CustomNames.Name"}},
 		{"an empty name", nil, func(s *largeitem.Store, _ *world) error {
 			return ignore(s.Update(ctx, k1, largeitem.Change{}, texts("", "x"), nil))
 		}, largeitem.ErrInvalid, []string{"empty name"}},

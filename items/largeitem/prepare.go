@@ -54,7 +54,7 @@ func (w *write) prepared(ctx context.Context, large Large) (*PreparedWrite, erro
 		return nil, fmt.Errorf("%w: Prepare does not accept WriteOptions.If; put this condition into your own write, together with PreparedWrite.Condition", ErrInvalid)
 	}
 	if err := w.prepare(large); err != nil {
-		return nil, err
+		return nil, store.MarkNotApplied(err)
 	}
 	defer w.ups.close()
 	now, err := w.first(ctx)

@@ -122,7 +122,7 @@ func (s *Store) write(ctx context.Context, op store.Kind, key Key, change Change
 	return perform(ctx, s, op, key, func(ctx context.Context, schema Schema, key Key) (*Result, error) {
 		w := &write{s: s, op: op, schema: schema, key: key, change: change, o: *cmp.Or(opts, &WriteOptions{})}
 		if err := w.prepare(large); err != nil {
-			return nil, err
+			return nil, store.MarkNotApplied(err)
 		}
 		defer w.ups.close()
 		return w.run(ctx)
