@@ -286,7 +286,7 @@ func (s *Store) refer(schema Schema, key Key, attr string, value any) (Reference
 	}
 	name, ok := strings.CutPrefix(r.Object, s.prefix)
 	if !ok || !s.layout.owns(schema, key, attr, name) {
-		return Reference{}, true, &ReferenceError{key, attr, text, fmt.Sprintf("which is not an object of this attribute in the table %q under the prefix %q. Use the table and the prefix with which the attribute was written. If the reference was copied from another item, write the attribute again", schema.Table, s.prefix)}
+		return Reference{}, true, &ReferenceError{key, attr, text, fmt.Sprintf("which is not an object of this attribute in the table %q under the prefix %q. Use the table and the prefix with which the attribute was written. If the reference was copied from another item or attribute, write the attribute again", schema.Table, s.prefix)}
 	}
 	return r, true, nil
 }

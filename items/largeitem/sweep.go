@@ -31,9 +31,9 @@ type SweepOptions struct {
 	Attributes []string
 
 	// With Scan, the sweep reads the whole table before it lists the bucket. It then keeps every
-	// object to which any item refers, even if the reference was copied from another item. With
-	// [PynamoDBMateLayout], every sweep uses Scan. A sweep with Scan cannot continue an earlier
-	// sweep.
+	// object to which any item refers, even if the reference was copied from another item or
+	// attribute. With [PynamoDBMateLayout], every sweep uses Scan. A sweep with Scan cannot continue
+	// an earlier sweep.
 	Scan bool
 
 	// Dir is the directory for the temporary files of a sweep with Scan. The files have 32 bytes
@@ -159,7 +159,7 @@ func (s *SweepStats) classified() int64 {
 //     one answer of the bucket. Sweep uses the clock of this machine only if the bucket is on this
 //     machine ([object.Traits].Local). If the listing of the bucket has no times, Sweep sends a
 //     Stat for each object.
-//   - Two consistent reads of the item find no reference to the object. If the attribute has a
+//   - Two consistent reads of the attribute find no reference to the object. If the attribute has a
 //     value that is not a reference, Sweep keeps all objects of the attribute. There is an
 //     exception if [Options].Attributes is nil: Sweep then ignores a bool, a number, and a text
 //     that cannot be a damaged reference. If a text contains the ID of an object, Sweep keeps the
@@ -172,9 +172,9 @@ func (s *SweepStats) classified() int64 {
 // safe, because no write refers to the object again. This paragraph is not true for an object whose
 // name depends only on its content; see [PynamoDBMateLayout] and [SweepOptions].Exclusive.
 //
-// If a program has copied a reference to another item, only a sweep with [SweepOptions].Scan keeps
-// the object. If a table is restored from a backup, its items can refer to objects that a sweep has
-// removed after the backup.
+// If a program has copied a reference to another item or attribute, only a sweep with
+// [SweepOptions].Scan keeps the object. If a table is restored from a backup, its items can refer to
+// objects that a sweep has removed after the backup.
 //
 // # Cost
 //
