@@ -399,3 +399,12 @@ func typed[T any](v any, what string) (T, error) {
 	}
 	return t, nil
 }
+
+// canonical returns a number in its canonical form.
+func canonical(v any) (largeitem.Number, error) {
+	n, err := typed[largeitem.Number](v, "a number")
+	if err != nil {
+		return "", err
+	}
+	return n.Canonical()
+}

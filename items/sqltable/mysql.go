@@ -103,10 +103,7 @@ func (mysql) param(c *column, v any) (any, error) {
 	name, length := mysqlName(c.kind), length(c.kind)
 	switch c.class {
 	case classNumber:
-		n, err := typed[largeitem.Number](v, "a number")
-		if err == nil {
-			n, err = n.Canonical()
-		}
+		n, err := canonical(v)
 		if err != nil {
 			return nil, err
 		}

@@ -76,10 +76,7 @@ func postgresClass(kind string) class {
 func (postgres) param(c *column, v any) (any, error) {
 	switch c.class {
 	case classNumber:
-		n, err := typed[largeitem.Number](v, "a number")
-		if err == nil {
-			n, err = n.Canonical()
-		}
+		n, err := canonical(v)
 		if err == nil {
 			err = postgresNumber(n, c.kind)
 		}

@@ -71,10 +71,7 @@ func isReal(kind string) bool {
 func (sqlite) param(c *column, v any) (any, error) {
 	switch c.class {
 	case classNumber:
-		n, err := typed[largeitem.Number](v, "a number")
-		if err == nil {
-			n, err = n.Canonical()
-		}
+		n, err := canonical(v)
 		if err != nil {
 			return nil, err
 		}
