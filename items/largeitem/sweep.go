@@ -174,7 +174,8 @@ func (s *SweepStats) classified() int64 {
 //
 // If a program has copied a reference to another item or attribute, only a sweep with
 // [SweepOptions].Scan keeps the object. If a table is restored from a backup, its items can refer to
-// objects that a sweep has removed after the backup.
+// objects that a sweep has removed after the backup. The same can happen if the database fails over to
+// a replica that lacks the last writes.
 //
 // # Cost
 //
