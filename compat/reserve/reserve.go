@@ -107,7 +107,8 @@ func (r *Reserver) Do(ctx context.Context, key string, version object.Version, c
 	if err != nil {
 		return err
 	}
-	p.seen = row{held.Row, time.Now(), r.polls(r.waitOf(held.Row))}
+	// An earlier row of this attempt, with the same nonce, can be spent. This one is not.
+	p.seen, p.spent = row{held.Row, time.Now(), r.polls(r.waitOf(held.Row))}, ""
 	ctx, cancel := r.during(ctx, held)
 	defer cancel()
 	// An operation that ignores its context does not stop the queue.

@@ -154,6 +154,27 @@ func TestUnknownOutcomeKeepsTheRow(t *testing.T) {
 	})
 }
 
+// TestUnknownOutcomeAfterAnOutageKeepsTheRow: a Reserver need not wait for a row that was lost in an outage of the
+// table, since no operation followed. It waits for the next row of that writer.
+func TestUnknownOutcomeAfterAnOutageKeepsTheRow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, tab := newBucket(), newTable()
+		tab.put(foreign("k", "", 7))
+		start := time.Now()
+		tab.fault = func(_ int, op string) fault {
+			return fault{fail: op == "insert" && time.Since(start) > 0 && time.Since(start) < rule}
+		}
+		r := reserver(t, tab).ForBucket(b)
+		if err := r.Do(t.Context(), "k", "", func(context.Context) error { return errLost }); !errors.Is(err, errLost) {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		if err := r.Do(t.Context(), "k", "", b.put("k", "x")); err != nil || time.Since(began) < rule {
+			t.Errorf("the next operation ended after %v: %v", time.Since(began), err)
+		}
+	})
+}
+
 // TestSuccessMakesAStateFreeForItsReserver: a state that returns need not be waited for
 // by the Reserver whose operation on it is over.
 func TestSuccessMakesAStateFreeForItsReserver(t *testing.T) {
