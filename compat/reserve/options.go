@@ -21,7 +21,8 @@ const (
 	defaultTTL = time.Hour
 
 	// TestInterval is the first pause of a waiter between two checks. The pauses grow to one
-	// fortieth of the time that the waiter has waited, or to twice TestInterval if this is longer.
+	// fortieth of the time after which the waiter takes the row over, or to twice TestInterval if
+	// this is longer.
 	// A waiter takes over a row at most TestInterval too late.
 	TestInterval = 100 * time.Millisecond
 
