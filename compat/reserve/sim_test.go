@@ -19,8 +19,8 @@ import (
 
 // TestSimulation runs writers of this package and one with the rules of object_store, in
 // virtual time, on one object of a store without conditions, with a table as that of
-// DynamoDB, and with that of [reserve.NewStoreTable]. Replies are lost, rows and
-// writes come late, writers die, the table removes old rows, states return. Every write
+// DynamoDB, and with that of [reserve.NewStoreTable]. Replies are lost, the table has outages, rows
+// and writes come late, writers die, the table removes old rows, states return. Every write
 // that is applied must meet the state that its writer has reserved, and no two operations
 // on one state run at the same time.
 //
@@ -196,6 +196,9 @@ func simulate(t *testing.T, seed uint64, register bool) simCounts {
 	s.fault = func(_ int, op string) fault {
 		f := fault{before: s.random(20 * time.Millisecond), after: s.random(20 * time.Millisecond)}
 		switch {
+		case time.Until(s.end)%(15*time.Second) < 3*time.Second && !s.one(10): // an outage of the table
+			f.lose = s.one(2)
+			f.fail = !f.lose
 		case s.one(30):
 			f.lose = true
 		case s.one(30):
