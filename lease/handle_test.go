@@ -329,6 +329,33 @@ func (p *presence) WaitLiveness(ctx context.Context, _ string) error {
 	}
 }
 
+// asked is a presence that calls a function before it is asked whether a process is alive.
+type asked struct {
+	*presence
+	before func()
+}
+
+func (p *asked) Liveness(ctx context.Context, announcement string) store.Liveness {
+	p.before()
+	return p.presence.Liveness(ctx, announcement)
+}
+
+// whenAsked returns a store on which all processes are dead. It calls f once, before it says so.
+func whenAsked(st store.Store, f func()) store.Store {
+	return &asked{&presence{Store: st, verdict: store.Dead, died: make(chan struct{})}, sync.OnceFunc(f)}
+}
+
+// A holder that releases the lock and ends, while another client reads the record, has not died with
+// the lock.
+func TestInspectWhileTheHolderReleases(t *testing.T) {
+	bubble(t, func(t *testing.T, st store.Store) {
+		var g *lease.Guard
+		p := whenAsked(st, func() { mustRelease(t, g) })
+		g = mustTry(t, client(t, p, nil), "job")
+		wantState(t, client(t, p, nil), "job", lease.Free)
+	})
+}
+
 // A name that is no key of a store is refused. The error for one that is too long gives its own length,
 // not that of the key.
 func TestLockNames(t *testing.T) {

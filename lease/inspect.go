@@ -26,9 +26,9 @@ type Info struct {
 	Age time.Duration
 }
 
-// Inspect reads the record of a lock, in one request. It does not check whether the holder is
-// alive. If there is no record, the error matches [store.ErrNotFound]. If the record cannot be
-// read, the error matches [store.ErrCorrupt].
+// Inspect reads the record of a lock, in one request, or in two if the store reports that the
+// holder's process is dead. If there is no record, the error matches [store.ErrNotFound]. If the
+// record cannot be read, the error matches [store.ErrCorrupt].
 func (c *Client) Inspect(ctx context.Context, name string) (Info, error) {
 	of, err := c.space.Lock(name)
 	if err != nil {
@@ -49,18 +49,24 @@ func (c *Client) InspectSession(ctx context.Context, id string) (Info, error) {
 }
 
 func info(ctx context.Context, of *cell.Cell) (Info, error) {
-	s, err := of.Inspect(ctx)
-	if err != nil {
-		return Info{}, err
+	for last := store.Version(""); ; {
+		s, err := of.Inspect(ctx)
+		if err != nil {
+			return Info{}, err
+		}
+		if s.Rec == nil {
+			return Info{}, of.Absent()
+		}
+		info := Info{Record: *s.Rec, Version: s.Version, Age: s.Age}
+		if presence := of.Space.Presence; presence != nil && s.Rec.State != Free && s.Rec.Presence != "" {
+			info.Liveness = presence.Liveness(ctx, s.Rec.Presence)
+		}
+		// A holder can release the lock after the read of the record, and then end.
+		if info.Liveness != store.Dead || s.Version == last {
+			return info, nil
+		}
+		last = s.Version
 	}
-	if s.Rec == nil {
-		return Info{}, of.Absent()
-	}
-	info := Info{Record: *s.Rec, Version: s.Version, Age: s.Age}
-	if presence := of.Space.Presence; presence != nil && s.Rec.State != Free && s.Rec.Presence != "" {
-		info.Liveness = presence.Liveness(ctx, s.Rec.Presence)
-	}
-	return info, nil
 }
 
 // List yields the names of the locks below a prefix, in no particular order; see [store.Lister].
