@@ -348,8 +348,9 @@ func (c *Client) Observe(ctx context.Context, name string) iter.Seq2[Leader, err
 		defer cancel(nil)
 		queue, w, leave := c.k.Waiting.Alone(of)
 		defer leave()
-		told := "" // what was yielded last
-		for s := (*cell.Seen)(nil); ; s = queue.EndPause(ctx, of) {
+		told := ""              // what was yielded last
+		var ended store.Version // of the last record that was read again, since its leader is over
+		for s := (*cell.Seen)(nil); ; {
 			var err error
 			if s == nil { // otherwise the record is certainly unchanged
 				if s, err = of.Inspect(ctx); err == nil {
@@ -375,6 +376,11 @@ func (c *Client) Observe(ctx context.Context, name string) iter.Seq2[Leader, err
 				if leader.State != LeaderNone {
 					now += fmt.Sprint(s.Rec.Grant, leader.Token, " ", string(leader.Value))
 				}
+				if over && now != told && s.Version != ended {
+					// The leader can resign after the read of the record, and then end.
+					ended, s = s.Version, nil
+					continue
+				}
 				if now != told && !yield(leader, err) {
 					return
 				}
@@ -390,6 +396,7 @@ func (c *Client) Observe(ctx context.Context, name string) iter.Seq2[Leader, err
 				queue.BeginPause(of, waiting.Look{Wait: wait})
 			}
 			queue.Await(ctx, w, of, c.k.Peers.Await)
+			s = queue.EndPause(ctx, of)
 		}
 	}
 }

@@ -684,6 +684,63 @@ func TestLeaderThatChangesDuringTheRead(t *testing.T) {
 	}
 }
 
+// A leader resigns, and then ends, after an observer has read the record. The observer does not take
+// this leader for dead: it reports the next leader.
+func TestObserveWhileTheLeaderResigns(t *testing.T) {
+	for _, under := range []bool{false, true} { // a session
+		bubble(t, func(t *testing.T, st store.Store) {
+			var first *lease.Election
+			var s *lease.Session
+			var g *lease.Guard
+			resign := sync.OnceFunc(func() {
+				report(t, first.Resign(t.Context()))
+				if under {
+					report(t, s.Close(t.Context()))
+				}
+				g = mustCampaign(t, election(t, client(t, st, nil), "job"), "the next")
+			})
+			p := whenAsked(st, resign)
+			if under {
+				s = open(t, client(t, st, nil))
+				first = election(t, s, "job")
+				w := newWire(st)
+				w.set(func(op *store.Op) fault {
+					if op.Key == sessionKey(s) {
+						resign()
+					}
+					return pass
+				})
+				p = w
+			} else {
+				first = election(t, client(t, p, nil), "job")
+			}
+			mustCampaign(t, first, "the last")
+			for l, err := range client(t, p, nil).Observe(t.Context(), "job") {
+				if err != nil || string(l.Value) != "the next" || l.Token != g.Token() {
+					t.Errorf("under a session %v: told of %q (token %d), %v; want the next", under, l.Value, l.Token, err)
+				}
+				break
+			}
+		})
+	}
+}
+
+// An observer does not report a leader as dead by a state of its session that never takes effect.
+func TestObserveTrustsNoUncommittedState(t *testing.T) {
+	bubble(t, func(t *testing.T, st store.Store) {
+		s := open(t, client(t, st, nil))
+		mustCampaign(t, election(t, s, "job"), "leader")
+		value, _ := stored(t, st, sessionKey(s))
+		p := &peekingAt{delayed{st}, sessionKey(s), []byte(strings.Replace(string(value), `"open"`, `"fenced"`, 1))}
+		for l, err := range client(t, p, nil).Observe(t.Context(), "job") {
+			if err != nil || string(l.Value) != "leader" {
+				t.Errorf("told of %+v, %v; want the leader", l, err)
+			}
+			break
+		}
+	})
+}
+
 // The loss of the session ends a candidate under it, and neither [Session.Lead], which stays
 // without the session, nor what that had: it ends with its context.
 func TestLeadAfterTheLossOfTheSession(t *testing.T) {

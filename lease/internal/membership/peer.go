@@ -269,8 +269,11 @@ func (p *Peers) IsDead(ctx context.Context, id string, ttl time.Duration) (dead 
 	}
 	defer done()
 	now, step, _, err := r.look(ctx, ttl)
-	// A session whose record was removed is not known to be dead.
-	return err == nil && (step == lockrec.SessionOver || step == lockrec.RevokeSession), now, err
+	dead = step == lockrec.RevokeSession // a session whose record was removed is not known to be dead
+	if step == lockrec.SessionOver {
+		dead, err = r.confirmEnded(ctx, now)
+	}
+	return dead, now, err
 }
 
 // End returns the record of a session that has ended, or not been renewed, for age, and revokes the
