@@ -155,10 +155,11 @@ type job struct {
 
 // Due returns nil if a run may begin in the state s, where open reports whether the lock can be
 // taken, or if the last one may still continue. The claim that follows is conditional on s. That
-// the job ran already rests on no state that may later turn out never to have taken effect.
+// the job ran already rests on no state that may later turn out never to have taken effect. Nor does
+// it rest on the record of a holder that is dead now: the holder can have ended the run after the read.
 func (j *job) Due(ctx context.Context, s *cell.Seen, open bool) error {
 	err := j.dueIn(s, open)
-	if err == nil || !j.h.space().Set.Traits.Delayed() {
+	if dead := open && s.Rec != nil && s.Rec.State != Free; err == nil || !j.h.space().Set.Traits.Delayed() && !dead {
 		return err
 	}
 	final, unread := j.h.k.Cell.Fetch(ctx)

@@ -664,6 +664,20 @@ func TestOnceReadsBeforeItReportsARun(t *testing.T) {
 	})
 }
 
+// A holder ends its run and then its process, while another client reads the record: the run has not
+// died.
+func TestOnceOfAHolderThatEnds(t *testing.T) {
+	bubbleFor(t, ages, func(t *testing.T, st store.Store) {
+		var g *lease.Guard
+		p := whenAsked(st, func() {
+			g.SetRunResult(nil)
+			mustRelease(t, g)
+		})
+		g = mustTake(t, with(t, client(t, p, nil), "job", lease.LockOptions{Period: daily}))
+		wantOutcome(t, mustOnce(t, client(t, p, nil), succeeds, nil), false, lease.RunDone, 1)
+	})
+}
+
 // A store that can be read without waiting may show a state that never takes effect. That the
 // job ran does not rest on that.
 func TestOnceTrustsNoUncommittedState(t *testing.T) {
