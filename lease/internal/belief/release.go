@@ -96,12 +96,16 @@ func (g *Grant) endRelease() {
 	}
 }
 
-// AwaitRelease waits until the release of the grant, which was begun, is over or ctx ends.
-func (g *Grant) AwaitRelease(ctx context.Context) {
+// AwaitRelease waits until the release of the grant, which was begun, is over or ctx ends. It reports
+// whether the release is over.
+func (g *Grant) AwaitRelease(ctx context.Context) bool {
 	select {
 	case <-g.over():
 	case <-ctx.Done():
 	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.isOver
 }
 
 // Abandon waits for the writes of a grant that has ended without a release, and returns the state of

@@ -182,14 +182,14 @@ func (s *Session) close(ctx context.Context) error {
 	ctx, cancel := s.c.Space.Ending(ctx)
 	defer cancel()
 	err := s.Grant().Release(ctx, cell.ErrClosed)
-	_ = InParallel(s.all(), maxReleases, func(g *belief.Grant) error {
-		if !g.ReleaseFirst(ctx, cell.ErrClosed) {
-			g.AwaitRelease(ctx) // a release that began later may last longer
+	releases := InParallel(s.all(), maxReleases, func(g *belief.Grant) error {
+		if !g.ReleaseFirst(ctx, cell.ErrClosed) && !g.AwaitRelease(ctx) { // a release that began later may last longer
+			return belief.ErrUnfinished
 		}
-		return nil
+		return nil // a lock that was not freed is a leftover
 	})
 	s.tidying.Wait() // it ends with the session
-	freed := s.drain(ctx)
+	freed := s.drain(ctx) && errors.Join(releases...) == nil
 	s.mu.Lock()
 	leftovers := s.leftovers
 	s.leftovers = nil
