@@ -74,6 +74,17 @@ type LockView struct {
 
 	over bool // its session was closed or revoked
 	now  bool // it was broken so that others may take it at once
+
+	version store.Version // of its record
+}
+
+// IsOf reports whether two views are of the same version of the record.
+func (v *LockView) IsOf(other *LockView) bool { return v.version == other.version }
+
+// NamesDead reports whether a session that the record of the lock names has ended, or its process is dead.
+func (v *LockView) NamesDead() bool {
+	isDead := func(m MemberView) bool { return m.Liveness == store.Dead.String() }
+	return v.over || v.Session != "" && v.Liveness == store.Dead.String() || slices.ContainsFunc(v.Holders, isDead) || slices.ContainsFunc(v.Queue, isDead)
 }
 
 // MemberView is one of several holders of a lock, or of those that wait for it.
@@ -223,7 +234,7 @@ func ViewOf(client *lease.Client, info lease.Info, url string) LockView {
 	v := LockView{
 		Name: r.Name, State: string(r.State), Token: r.Token, Holder: r.Holder,
 		Liveness: info.Liveness.String(), TTL: r.TTL.Milliseconds(), Store: url,
-		Granted: printable.Time(r.Granted), After: printable.Time(r.NotBefore),
+		Granted: printable.Time(r.Granted), After: printable.Time(r.NotBefore), version: info.Version,
 	}
 	v.now = r.State == lease.Broken && r.Immediate
 	v.Renewed, v.Expires, v.Expired = renewal(client, info)

@@ -193,10 +193,36 @@ func list(ctx context.Context, client *lease.Client, st store.Store, prefix, sta
 		return nil, err
 	}
 	slices.SortFunc(views, func(a, b *leases.LockView) int { return cmp.Compare(a.Name, b.Name) })
-	if err := leases.UnderAll(ctx, client, views...); err != nil {
+	if err := under(ctx, client, st, url, views...); err != nil {
 		return nil, err
 	}
-	return views, errors.Join(bad...)
+	return slices.DeleteFunc(views, func(v *leases.LockView) bool { return state != "" && v.State != state }), errors.Join(bad...)
+}
+
+// under adds what the records of sessions say of their locks. A holder can release its lock after the read of
+// the lock, and then close its session. So under reads a lock again if one of its sessions has ended.
+func under(ctx context.Context, client *lease.Client, st store.Store, url string, views ...*leases.LockView) error {
+	if len(views) == 0 {
+		return nil
+	}
+	if err := leases.UnderAll(ctx, client, views...); err != nil {
+		return err
+	}
+	changed := slices.DeleteFunc(slices.Clone(views), func(v *leases.LockView) bool { return !v.NamesDead() })
+	errs := workerpool.Each(len(changed), leases.InParallel, func(i int) error {
+		v := changed[i]
+		now, err := inspect(ctx, client, st, v.Name, url)
+		if errors.Is(err, store.ErrNotFound) || err == nil && now.IsOf(v) {
+			changed[i] = nil
+			return nil
+		}
+		*v = now
+		return err
+	})
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	return under(ctx, client, st, url, slices.DeleteFunc(changed, func(v *leases.LockView) bool { return v == nil })...)
 }
 
 func (a *access) showCommand() *cobra.Command {
@@ -227,7 +253,7 @@ func (a *access) show(ctx context.Context, client *lease.Client, st stores.Opene
 	if err != nil {
 		return err
 	}
-	if err := leases.UnderAll(ctx, client, &v); err != nil {
+	if err := under(ctx, client, st.Store, st.URL, &v); err != nil {
 		return err
 	}
 	if a.JSON {

@@ -2,7 +2,9 @@ package locks
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -86,6 +88,45 @@ func TestListInParallel(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestListWhileAHolderReleases: a holder releases its lock and closes its session while ls reads. ls does not
+// list the lock as that of a dead holder.
+func TestListWhileAHolderReleases(t *testing.T) {
+	for _, shared := range []bool{false, true} {
+		st := &memstore.Store{}
+		client := func(st store.Store) *lease.Client {
+			c, err := lease.New(st, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = c.Close(context.Background()) })
+			return c
+		}
+		s, err := client(st).OpenSession(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		g, err := s.Acquire(t.Context(), "job", &lease.LockOptions{Shared: shared})
+		if err != nil {
+			t.Fatal(err)
+		}
+		releases := sync.OnceFunc(func() {
+			if err := errors.Join(g.Release(t.Context()), s.Close(t.Context())); err != nil {
+				t.Error(err)
+			}
+		})
+		read := store.Intercept(st, func(ctx context.Context, op *store.Op, next store.Handler) error {
+			if op.Key == "lock.session/"+s.ID() {
+				releases()
+			}
+			return next(ctx, op)
+		})
+		views, err := list(t.Context(), client(read), read, "", "", "mem:")
+		if err != nil || len(views) != 1 || views[0].State != "free" {
+			t.Errorf("shared %v: %+v, %v; want a free lock", shared, views[0], err)
+		}
+	}
 }
 
 // TestSessionReportsItsLock: the record of a lock under a session is as old as its grant.
