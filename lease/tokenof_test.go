@@ -4,8 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"sync"
 	"testing"
+	"time"
 
+	"github.com/holdfast-go/holdfast/lease"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -67,6 +70,64 @@ func TestTokensAreAboveThoseOfLostClaims(t *testing.T) {
 		must(t, errOf(c.Break(t.Context(), "job", g.Token(), nil)))
 		if writes < 6 {
 			t.Errorf("%d writes, want 6 at least", writes)
+		}
+	})
+}
+
+// A waiter leaves the queue just when it is handed the lock: it hands the lock on with a token above those
+// that the store has seen meanwhile.
+func TestTokenOfALockThatIsHandedOn(t *testing.T) {
+	bubble(t, func(t *testing.T, st store.Store) {
+		var highest uint64
+		holder, leaves := open(t, client(t, st, nil)), newWire(st)
+		g := mustTake(t, with(t, holder, "job", lease.LockOptions{}))
+		fair := lease.LockOptions{Fair: true}
+		ctx, cancel := context.WithCancel(t.Context())
+		var all sync.WaitGroup
+		all.Go(func() {
+			s := open(t, client(t, keepsMarks{delayed{leaves}, &highest}, nil))
+			if _, err := with(t, s, "job", fair).Acquire(ctx); err == nil {
+				t.Error("the waiter that leaves got the lock")
+			}
+		})
+		time.Sleep(time.Second)
+		next := with(t, open(t, client(t, st, nil)), "job", fair)
+		all.Go(func() {
+			if g, err := next.Acquire(t.Context()); err != nil || g.Token() <= highest {
+				t.Errorf("the next waiter: token %d, %v; the store has seen %d", g.Token(), err, highest)
+			}
+		})
+		time.Sleep(time.Second)
+		leaves.set(func(op *store.Op) fault {
+			if op.Kind.Write() && op.Key == "lock/job" && highest == 0 {
+				report(t, g.Release(t.Context()))
+				highest = g.Token() + 100
+			}
+			return pass
+		})
+		cancel()
+		all.Wait()
+	})
+}
+
+// A waiter that enters the queue and leaves it does not change the token of the holder, although the store has
+// seen higher ones.
+func TestTokenOfAHolderWhoseWaiterLeaves(t *testing.T) {
+	bothWays(t, func(t *testing.T, st store.Store, client newParty) {
+		c := client(t, st, nil)
+		g := mustTry(t, c, "job")
+		highest := g.Token() + 100
+		w := newWire(st)
+		waits := open(t, client(t, keepsMarks{delayed{w}, &highest}, nil).Client)
+		h := with(t, waits, "job", lease.LockOptions{Fair: true})
+		w.requests()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, err := h.Acquire(ctx); !errors.Is(err, lease.ErrHeld) {
+			t.Errorf("Acquire: %v", err)
+		}
+		if rec := record(t, st, "job"); rec.Token != g.Token() || len(rec.Queue) > 0 || w.requests() < 3 {
+			t.Errorf("the record has token %d and %d waiters; want token %d", rec.Token, len(rec.Queue), g.Token())
 		}
 	})
 }

@@ -328,7 +328,6 @@ func (h *Holder) without(grant string) func(*lockrec.Record) lockrec.Record {
 		}
 		next.Renewed = h.c.Space.Clock.Wall()
 		lockrec.Leave(&next, grant)
-		lockrec.KeepsHolder(&next, r)
 		return next
 	}
 }
@@ -352,17 +351,11 @@ func (h *Holder) depart(ctx context.Context, base *cell.Seen, grant string) erro
 	}
 	l := h.leftover(base, grant)
 	l.landed = true
-	marked, err := h.Cell.WithHighestMark(ctx, base.Rec)
-	if err != nil {
-		h.Under.remember(l)
-		return err
+	err := h.withdraw(ctx, l)
+	if err == nil {
+		h.c.Waiting.Freed(&h.Cell)
 	}
-	l.rec = marked
-	if err := h.withdraw(ctx, l); err != nil {
-		return err
-	}
-	h.c.Waiting.Freed(&h.Cell)
-	return nil
+	return err
 }
 
 // leaveQueue takes the handle out of the lock's queue when the last goroutine that waits through it

@@ -51,7 +51,15 @@ func (l *leftover) withdraw(ctx context.Context) error {
 			}
 			continue
 		}
-		free := l.free(l.rec)
+		marked, err := h.Cell.WithHighestMark(ctx, l.rec)
+		if err != nil {
+			if pause.Wait(ctx) != nil {
+				return fmt.Errorf("%w: %w", cell.ErrUnresolved, err)
+			}
+			continue
+		}
+		free := l.free(marked)
+		lockrec.KeepsHolder(&free, l.rec) // with its token
 		free.Nonce = rand.Text()
 		open := l.t.Open() // what was refused can go, and what may yet be applied must be known
 		l.t.Sent = open[max(0, len(open)-maxLeftoverTries):]
