@@ -745,6 +745,31 @@ func TestBreakOfALockWithSeveralHolders(t *testing.T) {
 	})
 }
 
+// A break ends the grant of a reader, or of a holder of a slot, that has not noticed it yet: its Do
+// returns the loss, as that of a holder alone does.
+func TestDoOfABrokenMember(t *testing.T) {
+	for name, o := range map[string]lease.LockOptions{"alone": {}, "a reader": {Shared: true}, "a slot": {Slots: 2}} {
+		for _, now := range []bool{false, true} {
+			t.Run(fmt.Sprint(name, " immediate ", now), func(t *testing.T) {
+				bubble(t, func(t *testing.T, st store.Store) {
+					breaker := client(t, st, nil)
+					err := with(t, opened(t, st), "job", o).Do(t.Context(), func(context.Context, *lease.Guard) error {
+						return errOf(breaker.Break(t.Context(), "job", record(t, st, "job").Token, &lease.BreakOptions{Immediate: now}))
+					})
+					reason := lease.ErrBroken
+					if now && name != "alone" { // the record does not say why
+						reason = lease.ErrTakenOver
+					}
+					if !errors.Is(err, lease.ErrLost) || !errors.Is(err, reason) {
+						t.Errorf("Do returns %v; want %v", err, reason)
+					}
+					wantState(t, breaker, "job", lease.Free)
+				})
+			})
+		}
+	}
+}
+
 // A session is closed while another client requests its lock, while a reader under it wants to be
 // the writer, and while a lock is handed over to it. It holds nothing and waits for nothing after
 // that: the requesting client has its answer, and the next in the queue has the lock.

@@ -536,8 +536,8 @@ func TestMutants(t *testing.T) {
 
 		// Records with several members.
 		{"a waiter that gives up stays in the queue", "internal/holding/entry.go",
-			"	return h.depart(cell.WithoutEnd(ctx), base, entry)\n",
-			"	return nil\n",
+			"	_, err := h.depart(cell.WithoutEnd(ctx), base, entry)\n",
+			"	var err error\n",
 			"TestCancelledWaiterLeavesTheQueue"},
 		{"what is refused has left", "internal/holding/leftover.go",
 			"f.Resolution == store.ResolutionNotApplied && !l.mayLand():\n",
@@ -547,6 +547,10 @@ func TestMutants(t *testing.T) {
 			"KeepsHolder(&free, l.rec)",
 			"KeepsHolder(&free, marked)",
 			"TestTokenOfAHolderWhoseWaiterLeaves"},
+		{"the release of a member that was taken out is a success", "internal/holding/leftover.go",
+			"h.Cell.Note(now); f.Resolution == store.ResolutionNotApplied {",
+			"h.Cell.Note(now); f.Resolution == store.ResolutionPending {",
+			"TestDoOfABrokenMember"},
 		{"dead ones in a row are watched one after another", "internal/holding/entry.go",
 			"v.Open || len(over) > 0 {\n",
 			"false {\n",

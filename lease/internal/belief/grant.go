@@ -23,8 +23,9 @@ type Owner interface {
 	Remember(t *cell.Tries, g *Grant) // the outcome of a release under a session is not known
 	Session() *Grant                  // of the session that its locks are under; nil if they are plain
 
-	// Depart takes a grant that is one of several out of the record.
-	Depart(ctx context.Context, base *cell.Seen, grant string) error
+	// Depart takes a grant that is one of several out of the record. It returns the record by which
+	// another client has ended the grant, or nil.
+	Depart(ctx context.Context, base *cell.Seen, grant string) (ended *cell.Seen, _ error)
 }
 
 // Terms are what is fixed of a grant when it begins.

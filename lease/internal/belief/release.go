@@ -219,7 +219,11 @@ func (g *Grant) free(ctx context.Context) error {
 		ctx = bound
 	}
 	if g.IsMember() {
-		return g.owner().Depart(ctx, &cell.Seen{Version: g.tries.Base, Rec: g.tries.Rec}, g.ID())
+		ended, err := g.owner().Depart(ctx, &cell.Seen{Version: g.tries.Base, Rec: g.tries.Rec}, g.ID())
+		if err == nil && ended != nil {
+			return g.lost(lockrec.Loss(ended.Rec, g.ID()))
+		}
+		return err
 	}
 	t := g.tries.Again()
 	var last error
@@ -280,12 +284,17 @@ func (g *Grant) leave(t *cell.Tries) {
 // errOver means that the lease has expired, so that nothing more is sent for it.
 var errOver = errors.New("the lease has expired")
 
+// lost returns the error of a release of a grant that was over before.
+func (g *Grant) lost(reason error) *LostError {
+	e := g.event(event.Lost)
+	return &LostError{Name: e.Name, Session: e.Session, Token: g.token, Reason: reason}
+}
+
 // freed evaluates the state after a try to release, and reports whether the release is finished.
 func (g *Grant) freed(f cell.Finding) (over bool, _ error) {
 	now := f.Now
 	ours := now.Rec != nil && now.Rec.Grant == g.ID()
-	e := g.event(event.Lost)
-	lost := &LostError{Name: e.Name, Session: e.Session, Token: g.token, Reason: ErrBroken}
+	lost := g.lost(ErrBroken)
 	switch {
 	case f.Resolution == store.ResolutionPending:
 		return false, nil

@@ -285,7 +285,7 @@ func (o *owner) Wanted() {
 func (o *owner) Released(g *belief.Grant) { o.c.remove((*Holder)(o), g) }
 
 // Depart takes a grant that is one of several out of the record.
-func (o *owner) Depart(ctx context.Context, base *cell.Seen, grant string) error {
+func (o *owner) Depart(ctx context.Context, base *cell.Seen, grant string) (ended *cell.Seen, _ error) {
 	return (*Holder)(o).depart(ctx, base, grant)
 }
 

@@ -150,7 +150,7 @@ func (h *Holder) enter(ctx context.Context, s *cell.Seen, queue bool) (_ *belief
 		switch at, m := s.Find(entry); {
 		case at != lockrec.Waiting && s.Rec != nil && s.Rec.State == lockrec.Broken && s.Names(entry):
 			// It was broken before this handle believed in it: others wait for no holder.
-			err := h.depart(ctx, s, entry)
+			_, err := h.depart(ctx, s, entry)
 			h.forget(entry)
 			return nil, h.Cell.Known(), 0, err
 		case at == lockrec.Absent:
@@ -344,8 +344,8 @@ func (h *Holder) withdraw(ctx context.Context, l *leftover) error {
 }
 
 // depart takes a grant out of the record, within the time of ctx: a reader's, that of a slot, or an
-// entry of the queue.
-func (h *Holder) depart(ctx context.Context, base *cell.Seen, grant string) error {
+// entry of the queue. It returns the record by which another client has ended the grant, or nil.
+func (h *Holder) depart(ctx context.Context, base *cell.Seen, grant string) (ended *cell.Seen, _ error) {
 	if last := h.Cell.Known(); last != nil && last.Names(grant) {
 		base = last
 	}
@@ -355,7 +355,7 @@ func (h *Holder) depart(ctx context.Context, base *cell.Seen, grant string) erro
 	if err == nil {
 		h.c.Waiting.Freed(&h.Cell)
 	}
-	return err
+	return l.ended, err
 }
 
 // leaveQueue takes the handle out of the lock's queue when the last goroutine that waits through it
@@ -377,5 +377,6 @@ func (h *Holder) leaveQueue(ctx context.Context) error {
 	if _, lost := h.Under.Err().(*belief.LostError); lost || base == nil || base.Rec == nil {
 		return nil // others drop it with the session; or the record was removed
 	}
-	return h.depart(cell.WithoutEnd(ctx), base, entry)
+	_, err := h.depart(cell.WithoutEnd(ctx), base, entry)
+	return err
 }

@@ -19,7 +19,8 @@ type leftover struct {
 	grant string
 	free  func(*lockrec.Record) lockrec.Record // takes it out of there
 
-	landed bool // the grant has been in a record, which may be later than that of the tries
+	landed bool       // the grant has been in a record, which may be later than that of the tries
+	ended  *cell.Seen // the state by which another client has ended the grant; nil if there is none
 }
 
 // leftover returns the leftover of a grant that is in the state now.
@@ -82,13 +83,18 @@ func (l *leftover) withdraw(ctx context.Context) error {
 				now = newer
 			}
 			if !now.Names(l.grant) {
+				l.ended = now
 				return nil
 			}
 			if l.t, l.rec = h.Cell.Over(now), now.Rec; ctx.Err() == nil {
 				continue
 			}
 		default:
-			h.Cell.Note(now)
+			if h.Cell.Note(now); f.Resolution == store.ResolutionNotApplied {
+				l.ended = now
+			} else if l.rec.State == lockrec.Broken {
+				l.ended = &cell.Seen{Rec: l.rec}
+			}
 			return nil
 		}
 		if pause.Wait(ctx) != nil {
