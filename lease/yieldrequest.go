@@ -146,7 +146,7 @@ func (c *Client) answer(ctx context.Context, of *cell.Cell, asked YieldStatus, t
 			return asked, asked.refusal()
 		case err == nil:
 			if !seen {
-				queue.SawHeld(s.Rec.TTL)
+				queue.SawHeld(of.Known().Rec.TTL)
 				seen = true
 			}
 			queue.BeginPause(of, waiting.Look{Wait: wait})
@@ -166,24 +166,20 @@ func (c *Client) answer(ctx context.Context, of *cell.Cell, asked YieldStatus, t
 // time since. It also returns how long it takes at most to know more. It writes nothing.
 func (c *Client) isOver(ctx context.Context, of *cell.Cell, s *cell.Seen, asked *YieldStatus, since time.Time) (time.Duration, error) {
 	r, grant := s.Rec, asked.Grant
+	// A holder can release the lock after the read of the record, and then end. And a read without
+	// resolving writes can show a state that never takes effect. So over reads the record again.
 	over := func() (time.Duration, error) {
-		asked.GrantEnded = true
-		if r != nil {
-			asked.Current = *r
-		}
-		return 0, nil
-	}
-	// A holder can release the lock after the read of the record, and then end. So isOver reads the
-	// record again before it reports that a holder died with the lock.
-	died := func() (time.Duration, error) {
-		now, err := of.Read(ctx)
+		now, err := of.Reread(ctx)
 		switch {
 		case err != nil:
 			return 0, err
 		case now.Version != s.Version:
 			return c.isOver(ctx, of, now, asked, since)
 		}
-		return over()
+		if asked.GrantEnded = true; r != nil {
+			asked.Current = *r
+		}
+		return 0, nil
 	}
 	switch {
 	case r == nil, r.State == Free, r.State == Broken, grant != "" && r.Grant != grant, grant == "" && r.State != Shared:
@@ -191,7 +187,7 @@ func (c *Client) isOver(ctx context.Context, of *cell.Cell, s *cell.Seen, asked 
 	case r.State == Held && r.Session == "":
 		v := of.Judge(ctx, s)
 		if v.Open {
-			return died()
+			return over()
 		}
 		return v.Wait, nil
 	}
@@ -209,7 +205,7 @@ func (c *Client) isOver(ctx context.Context, of *cell.Cell, s *cell.Seen, asked 
 		}
 	}
 	if !living {
-		return died()
+		return over()
 	}
 	if asked.Acknowledged = asked.Acknowledged || heard; !asked.Acknowledged {
 		return c.space.Set.RereadDelay(ttl), nil

@@ -733,6 +733,21 @@ func TestRequestWhileTheHolderReleases(t *testing.T) {
 	}
 }
 
+// A RequestYield does not report the end of a grant by a state that never takes effect.
+func TestRequestTrustsNoUncommittedState(t *testing.T) {
+	bubble(t, func(t *testing.T, st store.Store) {
+		mustTry(t, client(t, st, nil), "job")
+		value, _ := stored(t, st, "lock/job")
+		p := &peekingAt{delayed{st}, "lock/job", []byte(strings.Replace(string(value), `"held"`, `"free"`, 1))}
+		ctx, cancel := context.WithTimeout(t.Context(), ttl)
+		defer cancel()
+		asked, err := client(t, p, nil).RequestYield(ctx, "job", &lease.YieldOptions{Wait: true})
+		if !errors.Is(err, context.DeadlineExceeded) || asked.GrantEnded {
+			t.Errorf("RequestYield = %+v, %v; want it to wait", asked, err)
+		}
+	})
+}
+
 // A RequestYield that waits continues after errors of the store, until its context ends.
 func TestRequestWaitsForAStoreThatFails(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
