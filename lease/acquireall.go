@@ -81,18 +81,13 @@ func all(ctx context.Context, handles []*Handle, acquire func(*Handle, context.C
 			for _, g := range s.guards {
 				g.AllowRerun() // nothing was begun
 			}
-			return nil, lost, errors.Join(err, lossless(s.Release(ctx)))
+			if failed := s.Release(ctx); !errors.Is(failed, ErrLost) { // Err has reported a loss before
+				err = errors.Join(err, failed)
+			}
+			return nil, lost, err
 		}
 	}
 	return s, false, nil
-}
-
-// lossless leaves out the losses that a release reports: Err has reported them before.
-func lossless(err error) error {
-	if errors.Is(err, ErrLost) {
-		return nil
-	}
-	return err
 }
 
 // Guards returns the guards, in the order in which their locks were taken.

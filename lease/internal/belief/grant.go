@@ -406,12 +406,9 @@ func (g *Grant) Releasing() <-chan struct{} {
 
 // isReleased reports whether the release of the grant is over, and has succeeded.
 func (g *Grant) isReleased() bool {
-	select {
-	case <-g.over():
-		return g.result == nil
-	default:
-		return false
-	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.isOver && g.result == nil
 }
 
 // standing returns the state of the register as the grant knows it. It is called when no goroutine

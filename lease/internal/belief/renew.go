@@ -371,16 +371,10 @@ func (g *Grant) IsMember() bool {
 
 // foundMember is found for a grant that is a member.
 func (g *Grant) foundMember(now *cell.Seen) (over bool, _ error) {
-	lost := &LostError{Reason: ErrTakenOver}
-	switch {
-	case now.Rec == nil:
-		lost.Reason = ErrRemoved
-	case now.Rec.State == lockrec.Broken:
-		lost.Reason = ErrBroken
-	case now.Names(g.ID()):
+	if now.Names(g.ID()) && now.Rec.State != lockrec.Broken {
 		g.Acknowledge(now.Rec)
 		return false, nil
 	}
-	g.lose(lost)
+	g.lose(&LostError{Reason: lockrec.Loss(now.Rec, g.ID())})
 	return true, g.Cause()
 }

@@ -91,8 +91,12 @@ func (c *Space) Watches() bool { return c.Watcher != nil }
 const SessionDir = ".session"
 
 // Lock returns a new cell of the record of a lock.
-func (c *Space) Lock(name string) (*Cell, error) {
-	key, err := c.LockKey(name)
+func (c *Space) Lock(name string) (*Cell, error) { return c.cell(c.LockKey(name)) }
+
+// Session returns a new cell of the record of a session.
+func (c *Space) Session(id string) (*Cell, error) { return c.cell(c.SessionKey(id)) }
+
+func (c *Space) cell(key string, err error) (*Cell, error) {
 	if err != nil {
 		return nil, err
 	}
@@ -109,15 +113,6 @@ func (c *Space) LockKey(name string) (string, error) {
 		return "", fmt.Errorf("lock name: %w: %d bytes, at most %d are allowed", store.ErrKey, len(name), most)
 	}
 	return key, nil
-}
-
-// Session returns a new cell of the record of a session.
-func (c *Space) Session(id string) (*Cell, error) {
-	key, err := c.SessionKey(id)
-	if err != nil {
-		return nil, err
-	}
-	return &Cell{Space: c, Key: key}, nil
 }
 
 // SessionKey returns the key of the record of a session.

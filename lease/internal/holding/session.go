@@ -197,13 +197,11 @@ func (s *Session) close(ctx context.Context) error {
 	if errors.Is(err, belief.ErrLost) {
 		return err // all is free when the session is fenced
 	}
-	for _, e := range InParallel(leftovers, maxReleases, func(l *leftover) error { return l.withdraw(ctx) }) {
-		freed = freed && e == nil
+	withdrawn := InParallel(leftovers, maxReleases, func(l *leftover) error { return l.withdraw(ctx) })
+	if freed && errors.Join(withdrawn...) == nil {
+		return nil // each lock was freed by itself
 	}
-	if !freed {
-		return err
-	}
-	return nil // each lock was freed by itself
+	return err
 }
 
 // drain waits until no claim is under way, and reports whether that was in time.
