@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -247,6 +248,42 @@ func TestHistory(t *testing.T) {
 		t.Fatal(err)
 	}
 	await(t, page, "cannot be read completely")
+}
+
+// TestHolderThatReleases: a holder releases its lock and closes its session while the page reads. The page does not
+// show a dead holder.
+func TestHolderThatReleases(t *testing.T) {
+	st := memstore.New()
+	s, err := client(t, st, "the holder").OpenSession(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	g, err := s.Acquire(t.Context(), "job", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	releases := sync.OnceFunc(func() {
+		if err := errors.Join(g.Release(t.Context()), s.Close(t.Context())); err != nil {
+			t.Error(err)
+		}
+	})
+	at := serve(t, store.Intercept(st, func(ctx context.Context, op *store.Op, next store.Handler) error {
+		if op.Key == "lock.session/"+s.ID() {
+			releases()
+		}
+		return next(ctx, op)
+	}), &dashboard.Options{Interval: 50 * time.Millisecond})
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	for event := range events(ctx, t, at+"/events?kind=lock&name=job") {
+		switch body := event.Set["body"]; {
+		case strings.Contains(body, "is dead"):
+			t.Fatalf("the page shows a dead holder:\n%s", body)
+		case strings.Contains(body, `"state">free`):
+			return
+		}
+	}
+	t.Error("the page never shows that the lock is free")
 }
 
 // TestOrder: each column sorts both ways, in the page and in its updates.

@@ -165,12 +165,13 @@ func (p *Page) viewOf(name string, e *entry[lock], now time.Time) view {
 		}
 		return v
 	}
-	renewed, ttl, changed, liveness, known := l.renewed, l.ttl, l.changed, l.liveness, p.r.knownAt(e)
+	at := p.r.knownAt(e)
+	renewed, ttl, changed, liveness, known := l.renewed, l.ttl, l.changed, l.liveness, at
 	ended := false
 	if s := p.r.sessions[m.session]; m.session != "" {
 		renewed = 0
 		if s != nil {
-			renewed, ttl, changed, liveness, known, ended = s.renewed, s.ttl, s.changed, s.liveness, s.read, s.ended
+			renewed, ttl, changed, liveness, known, ended = s.renewed, s.ttl, s.changed, s.liveness, s.read, s.endedBefore(at)
 		}
 	}
 	if id, ok := strings.CutPrefix(l.holder, lockstate.HandedOver); ok {
@@ -215,10 +216,10 @@ func (p *Page) viewOf(name string, e *entry[lock], now time.Time) view {
 		v.Explained = "Other locks still work. If no holder of this lock lives, a user can repair the lock."
 	}
 	for _, member := range m.holders {
-		v.Holders = append(v.Holders, p.memberOf(member))
+		v.Holders = append(v.Holders, p.memberOf(member, at))
 	}
 	for _, member := range m.queue {
-		v.Queue = append(v.Queue, p.memberOf(member))
+		v.Queue = append(v.Queue, p.memberOf(member, at))
 	}
 	if m.slots > 0 {
 		v.Slots = slotsOf(m, v.Holders)
@@ -245,7 +246,11 @@ func (p *Page) viewOf(name string, e *entry[lock], now time.Time) view {
 	return v
 }
 
-func (p *Page) memberOf(m lease.Member) memberView {
+// endedBefore reports whether the session had ended when a lock certainly had the state that was read last. Before it
+// ends, a session can release its locks: a state that was read earlier does not show that.
+func (s *session) endedBefore(at int64) bool { return s.ended && s.read < at }
+
+func (p *Page) memberOf(m lease.Member, at int64) memberView {
 	v := memberView{Holder: lockstate.HandedOver + visible(m.Session), Since: m.Since, Token: m.Token, State: "held"}
 	switch m.Mode {
 	case lease.ModeShared:
@@ -265,7 +270,7 @@ func (p *Page) memberOf(m lease.Member) memberView {
 		if s.renewed > 0 {
 			v.End, v.TTL = deadline(s.renewed, s.ttl, s.changed), s.ttl
 		}
-		if s.ended || s.liveness == store.Dead {
+		if s.endedBefore(at) || s.liveness == store.Dead {
 			v.State = "expired"
 		}
 	}
