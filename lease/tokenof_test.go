@@ -131,3 +131,22 @@ func TestTokenOfAHolderWhoseWaiterLeaves(t *testing.T) {
 		}
 	})
 }
+
+// A reader has the token of the last writer, also if the store has seen higher ones: otherwise a target refuses
+// the readers that came before it.
+func TestTokensOfReaders(t *testing.T) {
+	bubble(t, func(t *testing.T, st store.Store) {
+		var highest uint64
+		c := client(t, keepsMarks{delayed{st}, &highest}, nil)
+		s := open(t, c)
+		g := mustTry(t, s, "job")
+		mustRelease(t, g)
+		for range 3 {
+			r := mustTake(t, with(t, s, "job", lease.LockOptions{Shared: true}))
+			if r.Token() != g.Token() {
+				t.Errorf("the reader has token %d, the last writer had %d", r.Token(), g.Token())
+			}
+			highest += g.Token() + 5
+		}
+	})
+}

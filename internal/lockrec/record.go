@@ -114,6 +114,10 @@ type Record struct {
 	// clients have written a request to yield or a break; ["*"] means all locks of the session.
 	LocksToCheck []string
 
+	// above is the highest token that the store has seen, if it is higher than Token. It is not in the
+	// register; see [GrantAbove].
+	above uint64
+
 	// history is the newest part of the history as it is in the register, nil if there is none. It
 	// may be damaged, and changes nothing about the lock.
 	history json.RawMessage
@@ -371,6 +375,14 @@ func Raise(r *Record, above uint64) error {
 	token, err := follow(r.Name, above)
 	r.Token = max(r.Token, token)
 	return err
+}
+
+// GrantAbove makes the token of the next grant in r higher than the given token. The grant of a reader keeps
+// the token of r.
+func GrantAbove(r *Record, token uint64) {
+	if r.above = 0; token > r.Token {
+		r.above = token
+	}
 }
 
 // follow returns a token above another.

@@ -192,7 +192,7 @@ func (r *Record) admit() {
 // grantTo makes m a holder.
 func (r *Record) grantTo(m Member) error {
 	if m.Mode != ModeShared {
-		token, err := NextToken(r)
+		token, err := follow(r.Name, max(r.Token, r.above))
 		if err != nil {
 			return err
 		}

@@ -329,17 +329,14 @@ func (c *Cell) HighestToken(ctx context.Context) (uint64, error) {
 	return store.HighestToken(ctx, c.Space.Store, c.Key)
 }
 
-// WithHighestMark returns r with a token above all marks in the store, for a grant that is handed
-// over. Most stores have no marks.
+// WithHighestMark returns r, which hands over a grant with a token above all marks in the store. Most stores
+// have no marks.
 func (c *Cell) WithHighestMark(ctx context.Context, r *lockrec.Record) (*lockrec.Record, error) {
 	if len(r.Queue) == 0 {
 		return r, nil
 	}
 	mark, err := c.HighestToken(ctx)
-	if err != nil || mark <= r.Token {
-		return r, err
-	}
 	next := *r
-	next.Token = mark
-	return &next, nil
+	lockrec.GrantAbove(&next, mark)
+	return &next, err
 }

@@ -57,7 +57,10 @@ func (h *Holder) Amended(ctx context.Context, s *cell.Seen) (lockrec.Record, err
 	if next.State == lockrec.Held {
 		next = lockrec.ByOther(&next, s.Age)
 	}
-	next.Token = max(next.Token, token.Token-1, 1)
+	if s.Rec == nil {
+		next.Token = max(token.Token-1, 1)
+	}
+	lockrec.GrantAbove(&next, token.Token-1)
 	next.Renewed = h.c.Space.Clock.Wall()
 	return next, nil
 }
@@ -328,6 +331,7 @@ func (h *Holder) without(grant string) func(*lockrec.Record) lockrec.Record {
 		}
 		next.Renewed = h.c.Space.Clock.Wall()
 		lockrec.Leave(&next, grant)
+		lockrec.KeepsHolder(&next, r)
 		return next
 	}
 }

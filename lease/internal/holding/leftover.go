@@ -60,7 +60,6 @@ func (l *leftover) withdraw(ctx context.Context) error {
 			continue
 		}
 		free := l.free(marked)
-		lockrec.KeepsHolder(&free, l.rec) // with its token
 		free.Nonce = rand.Text()
 		open := l.t.Open() // what was refused can go, and what may yet be applied must be known
 		l.t.Sent = open[max(0, len(open)-maxLeftoverTries):]
