@@ -134,7 +134,11 @@ func (c *Client) Break(ctx context.Context, name string, token uint64, o *BreakO
 		if asIs = s.Rec; asIs == nil {
 			return nil, of.Absent()
 		}
-		return lockrec.Break(asIs, token, now, s.Age)
+		marked, err := of.WithHighestMark(ctx, asIs)
+		if err != nil {
+			return nil, err
+		}
+		return lockrec.Break(marked, token, now, s.Age)
 	})
 	if broken == nil && (asIs == nil || asIs.State != Broken || asIs.Token != token) {
 		return Record{}, err

@@ -150,3 +150,36 @@ func TestTokensOfReaders(t *testing.T) {
 		}
 	})
 }
+
+// A waiter that is handed the lock by a ticket or by a break has a token above those that the store has seen.
+func TestTokenAfterTheEndOfAGrant(t *testing.T) {
+	for name, take := range map[string]func(t *testing.T, c *lease.Client) (end func() error){
+		"a ticket": func(t *testing.T, c *lease.Client) func() error {
+			ticket := mustDetach(t, mustTry(t, c, "job"))
+			return func() error { return c.ReleaseTicket(t.Context(), ticket) }
+		},
+		"a break": func(t *testing.T, c *lease.Client) func() error {
+			g := mustTake(t, with(t, open(t, c), "job", lease.LockOptions{Shared: true}))
+			return func() error {
+				return errOf(c.Break(t.Context(), "job", g.Token(), &lease.BreakOptions{Immediate: true}))
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, st store.Store) {
+				var highest uint64
+				end := take(t, client(t, keepsMarks{delayed{st}, &highest}, nil))
+				highest = record(t, st, "job").Token + 100
+				var ends sync.WaitGroup
+				ends.Go(func() {
+					time.Sleep(time.Second)
+					report(t, end())
+				})
+				next := acquired(t, with(t, open(t, client(t, st, nil)), "job", lease.LockOptions{Fair: true}))
+				if ends.Wait(); next.Token() <= highest {
+					t.Errorf("the next holder has token %d; the store has seen %d", next.Token(), highest)
+				}
+			})
+		})
+	}
+}

@@ -336,7 +336,10 @@ func (c *Cell) WithHighestMark(ctx context.Context, r *lockrec.Record) (*lockrec
 		return r, nil
 	}
 	mark, err := c.HighestToken(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", c, err)
+	}
 	next := *r
 	lockrec.GrantAbove(&next, mark)
-	return &next, err
+	return &next, nil
 }

@@ -375,7 +375,11 @@ func (u *use) free(ctx context.Context) error {
 	late := u.left() <= 0
 	t := u.cell.OverGrant(u.base)
 	for pause := u.cell.Space.ResolveBackoff(); ; {
-		rec := lockrec.Freed(u.base.Rec, u.cell.Space.Clock.Wall())
+		base, err := u.cell.WithHighestMark(ctx, u.base.Rec)
+		if err != nil {
+			return undecided{err}
+		}
+		rec := lockrec.Freed(base, u.cell.Space.Clock.Wall())
 		rec.Nonce = rand.Text()
 		f := t.Send(ctx, &rec, u.cell.Space.Clock.SinceStart())
 		switch {
