@@ -89,8 +89,8 @@ func (e *AlreadyRanError) Outcome() store.Outcome { return store.NotApplied }
 // [ErrReleaseFailed]), the outcome of the run is RunDied. To limit the time of f, give f a context
 // with a timeout.
 //
-// If the job has already run, the call sends one read. If the call runs f, it sends three
-// requests (a read, the grant, the release) and the renewals.
+// If the job has already run, the call sends one read, or two if that run died. If the call runs f,
+// it sends three requests (a read, the grant, the release) and the renewals.
 func (c *Client) Once(ctx context.Context, name string, period Period, f func(ctx context.Context, g *Guard) error, o *LockOptions) (OnceResult, error) {
 	own := *cmp.Or(o, &LockOptions{})
 	if own.Period != (Period{}) {

@@ -411,15 +411,6 @@ func (g *Grant) isReleased() bool {
 	return g.isOver && g.result == nil
 }
 
-// standing returns the state of the register as the grant knows it. It is called when no goroutine
-// writes for the grant any more.
-func (g *Grant) standing() *cell.Seen {
-	turn := g.turn()
-	turn <- struct{}{}
-	defer func() { <-turn }()
-	return &cell.Seen{Version: g.tries.Base, Rec: g.tries.Rec, At: g.cell.Space.Clock.Monotonic(), Age: -1}
-}
-
 func (g *Grant) fail(err error) {
 	g.mu.Lock()
 	g.acts()

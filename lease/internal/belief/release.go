@@ -111,8 +111,11 @@ func (g *Grant) AwaitRelease(ctx context.Context) bool {
 // Abandon waits for the writes of a grant that has ended without a release, and returns the state of
 // the register as the grant knows it.
 func (g *Grant) Abandon(ctx context.Context) *cell.Seen {
-	g.drain(context.WithoutCancel(ctx))
-	return g.standing()
+	g.drain(context.WithoutCancel(ctx)) // then no goroutine writes for the grant
+	turn := g.turn()
+	turn <- struct{}{}
+	defer func() { <-turn }()
+	return &cell.Seen{Version: g.tries.Base, Rec: g.tries.Rec, At: g.cell.Space.Clock.Monotonic(), Age: -1}
 }
 
 // Discard ends a grant that was never handed out, and frees the lock.

@@ -334,8 +334,13 @@ func (g *Grant) rebase(now *cell.Seen, firm bool) {
 // lease was renewed after all, or it is lost. If others have written and left the grant as it was,
 // the grant continues over their state, and no try is left.
 func (g *Grant) found(now *cell.Seen, found store.ResolveResult) (over bool, _ error) {
-	if g.IsMember() {
-		return g.foundMember(now)
+	switch member := g.IsMember(); {
+	case member && now.Names(g.ID()) && now.Rec.State != lockrec.Broken:
+		g.Acknowledge(now.Rec)
+		return false, nil
+	case member:
+		g.lose(&LostError{Reason: lockrec.Loss(now.Rec, g.ID())})
+		return true, g.Cause()
 	}
 	f := g.tries.Resolve(now, found)
 	lost := &LostError{Reason: lockrec.Loss(now.Rec, g.ID())}
@@ -367,14 +372,4 @@ func (g *Grant) found(now *cell.Seen, found store.ResolveResult) (over bool, _ e
 // of a slot. Its release changes a record that others write, too.
 func (g *Grant) IsMember() bool {
 	return g.special().Member != nil
-}
-
-// foundMember is found for a grant that is a member.
-func (g *Grant) foundMember(now *cell.Seen) (over bool, _ error) {
-	if now.Names(g.ID()) && now.Rec.State != lockrec.Broken {
-		g.Acknowledge(now.Rec)
-		return false, nil
-	}
-	g.lose(&LostError{Reason: lockrec.Loss(now.Rec, g.ID())})
-	return true, g.Cause()
 }

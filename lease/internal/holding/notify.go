@@ -158,7 +158,9 @@ func (s *Session) freeOrphan(ctx context.Context, name string, known map[string]
 	if err != nil || now.Rec == nil {
 		return err
 	}
-	claimed := s.isClaimed(name) // read before the grants, where a claim registers its own
+	s.mu.Lock()
+	claimed := s.claims[name] > 0 // read before the grants, where a claim registers its own
+	s.mu.Unlock()
 	for _, grant := range lockrec.GrantsOf(now.Rec, s.ID()) {
 		switch {
 		case known[grant]:

@@ -127,13 +127,6 @@ func (s *Session) endClaim(name string) {
 	}
 }
 
-// isClaimed reports whether a claim of the lock is under way under the session.
-func (s *Session) isClaimed(name string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.claims[name] > 0
-}
-
 // add registers a lock that was granted under the session, unless the session is over.
 func (s *Session) add(g *belief.Grant) bool {
 	s.mu.Lock()
