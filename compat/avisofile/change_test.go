@@ -178,3 +178,32 @@ func assertNoLeftOvers(t testing.TB, path string) {
 		t.Errorf("left over: %v, %v", left, err)
 	}
 }
+
+// TestFenceDuringGet: a Get that reads the files while a Fence writes them does not disturb the Fence.
+func TestFenceDuringGet(t *testing.T) {
+	path, key := statePath(t), resumeKey("k")
+	s, other := open(t, path, nil), open(t, path, nil)
+	for token := uint64(1); token < 100; token += 2 {
+		if _, err := other.Advance(t.Context(), key, at(token), &checkpoint.AdvanceOptions{Token: token}); err != nil {
+			t.Fatal(err)
+		}
+		before, err := os.Lstat(path + ".fence")
+		do(t, err)
+		fenced := make(chan error)
+		go func() {
+			_, err := s.Fence(t.Context(), key, token+1)
+			fenced <- err
+		}()
+		for {
+			now, err := os.Lstat(path + ".fence")
+			do(t, err)
+			if !os.SameFile(before, now) {
+				break
+			}
+		}
+		get(t, s, key)
+		if err := <-fenced; err != nil {
+			t.Fatal(err)
+		}
+	}
+}

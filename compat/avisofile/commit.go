@@ -165,7 +165,9 @@ func (s *Store) writeBoth(h *hold, w *work, next *view, doubt bool, c *commitSta
 	if w.written || doubt && v.stateSnapshot.info != nil {
 		return s.writeState(h, next, v.state.with(w.entries), c)
 	}
-	if err := v.sync(h.path); err != nil {
+	// Not v: a Get may have read the new fence file, and closed that of v.
+	next.durable.Store(v.durable.Load())
+	if err := next.sync(h.path); err != nil {
 		return store.MarkUnknown(fmt.Errorf("the content of %s may not survive a power cut: %w", h.path.file(), err))
 	}
 	return nil
