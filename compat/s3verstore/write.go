@@ -23,7 +23,8 @@ const (
 	// cleanAt is the number of superseded versions from which a write removes them.
 	cleanAt = 8
 
-	// cleanTime is the time limit of a removal.
+	// cleanTime is the time limit of a removal. If D is shorter, D is the limit: a lease is renewed by a
+	// write, and its shortest TTL depends on D.
 	cleanTime = 5 * time.Second
 )
 
@@ -249,11 +250,12 @@ func (s *Store) clean(ctx context.Context, r *register, v *view) {
 	if len(ids)+len(older) < cleanAt {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, cleanTime)
+	limit := min(cleanTime, s.o.SettleDelay)
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	// Reading gets half of the time, so that time remains to remove the versions. Otherwise a
 	// program that makes a new Store for each call might never remove a version.
-	reading, stop := context.WithTimeout(ctx, cleanTime/2)
+	reading, stop := context.WithTimeout(ctx, limit/2)
 	ids = append(ids, s.removableIDs(reading, r, older, v.Removable)...)
 	stop()
 	if failed, err := s.versions.Remove(ctx, r.object, ids); err != nil {

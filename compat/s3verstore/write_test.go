@@ -14,6 +14,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/aws/awstest"
 	"github.com/holdfast-go/holdfast/compat/s3verstore"
+	"github.com/holdfast-go/holdfast/lease"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -305,6 +306,24 @@ func TestCleanUpFails(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestCleanUpHangs: a server that does not answer the removal of versions ends no lease, also if
+// L and the TTL are short.
+func TestCleanUpHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBucket()
+		b.Add("DeleteObjects", 0, -1, awstest.Fault{Hang: true})
+		s := open(t, b, &s3verstore.Options{PutLifetime: s3verstore.MinPutLifetime})
+		l, err := leasesOn(t, s, &lease.Options{TTL: s.Traits().MinTTL, Grace: -1}).Acquire(t.Context(), "job", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		if err := l.Err(); err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 // TestManyVersions: an object with 10,000 versions, as renewals leave them where
