@@ -2,7 +2,6 @@ package object
 
 import (
 	"context"
-	"errors"
 
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -27,7 +26,7 @@ func (l *Log) Commit(ctx context.Context, after uint64, apply func(LogEntry) err
 			return LogEntry{}, store.MarkNotApplied(err)
 		}
 		e, err := l.Append(ctx, after, b)
-		if !errors.Is(err, store.ErrConflict) || store.OutcomeOf(err) != store.NotApplied {
+		if !surpassed(err) {
 			return e, err
 		}
 		if !sleep(ctx, l.c.o.pause, try) {

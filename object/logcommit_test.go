@@ -97,3 +97,15 @@ func TestLogCommitEnds(t *testing.T) {
 		t.Errorf("entry %d, %v", e.Number, err)
 	}
 }
+
+// If the store refuses an entry several times because of the write of another writer, Commit tries again.
+func TestLogCommitBusy(t *testing.T) {
+	b := &changed{Bucket: membucket.New()}
+	l := newLog(t, b)
+	fill(t, l, 2)
+	b.busy = 8
+	e, err := l.Commit(t.Context(), 2, nil, func() ([]byte, error) { return nil, nil })
+	if err != nil || e.Number != 3 {
+		t.Errorf("entry %d, %v", e.Number, err)
+	}
+}

@@ -78,12 +78,16 @@ func (c *Client) update(ctx context.Context, key string, change func([]byte, Inf
 			return Info{}, store.MarkNotApplied(err)
 		}
 		info, err := c.put(ctx, key, bytes.NewReader(body), write)
-		again := store.OutcomeOf(err) == store.NotApplied && (errors.Is(err, store.ErrConflict) || errors.Is(err, ErrBusy))
-		if !again {
+		if !surpassed(err) {
 			return info, err
 		}
 		if !sleep(ctx, c.o.pause, try) {
 			return Info{}, store.MarkNotApplied(fmt.Errorf("%w; the last attempt: %v", store.Cause(ctx), err))
 		}
 	}
+}
+
+// surpassed reports whether a write was certainly not applied, because of the write of another writer.
+func surpassed(err error) bool {
+	return store.OutcomeOf(err) == store.NotApplied && (errors.Is(err, store.ErrConflict) || errors.Is(err, ErrBusy))
 }
