@@ -157,7 +157,9 @@ func (s *Store) writeBoth(h *hold, w *work, next *view, doubt bool, c *commitSta
 			return store.MarkNotApplied(err)
 		}
 	}
-	if len(w.guards) > 0 || doubt && v.fenceSnapshot.info != nil {
+	// A change that was stopped has left its mark, for which readers take the lock.
+	unmark := w.written && v.fenceSnapshot.pending
+	if len(w.guards) > 0 || doubt && v.fenceSnapshot.info != nil || unmark {
 		if err := s.writeFences(h, next, w.fences.with(w.guards), c); err != nil {
 			return err
 		}
@@ -179,6 +181,7 @@ func (s *Store) writeFences(h *hold, next *view, f fences, c *commitStats) error
 	if err != nil {
 		return err
 	}
+	m.pending = f.pending()
 	c.FenceRewrites++
 	if c.FenceRewrites > 1 {
 		next.fenceSnapshot.close() // this commit made it

@@ -30,6 +30,8 @@ const (
 type snapshot struct {
 	file *os.File    // nil where the file is not kept open, or was absent
 	info os.FileInfo // nil if the file was absent
+
+	pending bool // in a fence file, a change is pending
 }
 
 // current reports whether path still names the file of the snapshot, unchanged.

@@ -54,6 +54,7 @@ func (v *view) read(p filePath, old *view) error {
 			if v.fences, err = decodeFences(path, content); err != nil {
 				return err
 			}
+			m.pending = v.fences.pending()
 		}
 	}
 	if old != nil && old.stateSnapshot.current(p.file()) {
