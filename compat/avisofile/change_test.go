@@ -100,6 +100,30 @@ func TestPendingReset(t *testing.T) {
 	}
 }
 
+// TestStoppedHalfway: a write that has raised an epoch or a token, and then fails, is not said to have had no effect.
+func TestStoppedHalfway(t *testing.T) {
+	path := statePath(t)
+	s := open(t, path, nil)
+	advance(t, s, keyA, at(7), checkpoint.Advanced)
+	do(t, os.Mkdir(path+".good", 0o700)) // no copy of the state can be kept, so the state cannot be written
+	_, err := s.Reset(t.Context(), keyA, at(1), nil)
+	if c := get(t, s, keyA); c.Sequence != 7 || c.Epoch != 2 || err == nil || store.OutcomeOf(err) != store.Unknown {
+		t.Errorf("a reset: %v (%v), and the file has %+v", err, store.OutcomeOf(err), c)
+	}
+	_, err = s.Advance(t.Context(), keyA, at(8), &checkpoint.AdvanceOptions{Token: 5})
+	if c := get(t, s, keyA); c.Sequence != 7 || c.Token != 5 || err == nil || store.OutcomeOf(err) != store.Unknown {
+		t.Errorf("an advance with a token: %v (%v), and the file has %+v", err, store.OutcomeOf(err), c)
+	}
+	_, err = s.Advance(t.Context(), keyA, at(8), &checkpoint.AdvanceOptions{Token: 5})
+	if store.OutcomeOf(err) != store.NotApplied {
+		t.Errorf("an advance with the same token: %v (%v)", err, store.OutcomeOf(err))
+	}
+	do(t, os.Remove(path+".good"))
+	if c := reset(t, s, keyA, 1, &checkpoint.ChangeOptions{Token: 5}); c.Epoch != 3 || c.Sequence != 1 {
+		t.Errorf("got %+v", c)
+	}
+}
+
 // TestResetIsMarked: a reset and a delete mark in the fence file that they are under way, before
 // they write the state, and remove the mark after that.
 func TestResetIsMarked(t *testing.T) {

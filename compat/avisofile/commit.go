@@ -99,6 +99,9 @@ func (s *Store) commit(h *hold, batch []*op, c *commitStats) error {
 	if err != nil {
 		s.swept = false // a failed write may have left something
 		next = nil      // the next call reads the files again
+		if len(w.guards) > 0 && c.FenceRewrites > 0 && !errors.Is(err, errMoved) {
+			err = store.MarkUnknown(err) // the new tokens and epochs stay
+		}
 	}
 	s.mu.Lock()
 	old := s.setLastView(next)

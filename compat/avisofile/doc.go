@@ -76,9 +76,10 @@
 // before an answer that needs no write (Unchanged, Behind, ...), and before a Get that reads the
 // file. It syncs the file even if another program wrote it.
 //
-// If a change returns an error, the old file remains, with one exception: if the sync of the
+// If a change returns an error, the old state file remains, with one exception: if the sync of the
 // directory fails after the rename, the outcome is unknown. The store then reads the file again,
-// and the next change rewrites the file.
+// and the next change rewrites the file. If a change raises a token or an epoch and then cannot write
+// the state file, the new token or epoch stays, so the outcome is unknown too.
 //
 // Concurrent calls share one lock, one rewrite and one sync (group commit). The calls wait for the
 // lock by flock(2), like other programs. The context of a call bounds only that call. If the
