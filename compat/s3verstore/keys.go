@@ -171,11 +171,16 @@ func (s *Store) findAll(ctx context.Context, groups []*group) ([]found, error) {
 // findOne reports whether the key of an object is there.
 func (s *Store) findOne(ctx context.Context, key string, g *group) found {
 	g.l.order()
-	if key == "" {
+	for try := 1; key == ""; try++ {
 		if len(g.l.versions) == 0 {
 			return found{}
 		}
 		e, err := s.entry(ctx, g.object, g.l.versions[len(g.l.versions)-1])
+		if errors.Is(err, errVersionMissing) && try < listingTries { // it was removed since it was listed
+			if g.l, err = s.list(ctx, g.object); err == nil {
+				continue
+			}
+		}
 		if err != nil {
 			return found{err: err}
 		}

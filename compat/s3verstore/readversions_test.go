@@ -3,6 +3,8 @@ package s3verstore_test
 import (
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -239,5 +241,32 @@ func TestNotFoundOfSomethingElse(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// TestListDuringRenewals: the newest version of a register with a long name is removed after it was listed.
+func TestListDuringRenewals(t *testing.T) {
+	for _, key := range []string{"k", strings.Repeat("k", 300)} {
+		synctest.Test(t, func(t *testing.T) {
+			b := newBucket()
+			s := open(t, b, &s3verstore.Options{PutLifetime: s3verstore.MinPutLifetime})
+			v := mustPut(t, s, key, "", "0")
+			b.Add("GetObject", 0, 1, awstest.Fault{Before: 10 * time.Second})
+			var listed []string
+			listing := make(chan error)
+			go func() {
+				var err error
+				for key, listErr := range open(t, b, &s3verstore.Options{PutLifetime: s3verstore.MinPutLifetime}).List(t.Context(), "") {
+					listed, err = append(listed, key), listErr
+				}
+				listing <- err
+			}()
+			for range 50 {
+				v = mustPut(t, s, key, v, "x")
+			}
+			if err := <-listing; err != nil || !slices.Equal(listed, []string{key}) {
+				t.Errorf("%.20q, %v", listed, err)
+			}
+		})
 	}
 }
