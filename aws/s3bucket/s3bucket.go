@@ -165,7 +165,7 @@ func New(client *s3.Client, bucket string, opts *Options) (*Bucket, error) {
 	}
 	b.id = bucketID(client.Options(), bucket)
 	b.where = "s3://" + bucket
-	if host := endpoint.Host(client.Options().BaseEndpoint); host != "" {
+	if host := endpoint.Host(base(client.Options())); host != "" {
 		b.where += " at " + host
 	}
 	b.buffers = new(sync.Pool)

@@ -87,7 +87,7 @@ func New(client *dynamodb.Client, name string, keys Keys, timeout time.Duration,
 		Client: client, Name: name, Where: "dynamodb://" + name, Keys: keys, Init: "holdfast init", Timeout: timeout,
 		http: transport.Guard(client.Options().HTTPClient, log),
 	}
-	if host := endpoint.Host(client.Options().BaseEndpoint); host != "" {
+	if host := endpoint.Host(base(client.Options())); host != "" {
 		t.Where += " at " + host
 	}
 	return t, nil

@@ -3,11 +3,23 @@ package endpoint
 
 import (
 	"cmp"
+	"errors"
 	"net/url"
 	"reflect"
 	"slices"
 	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
 )
+
+// Base returns the endpoint of a client that has a resolver of the first kind of the SDK, and the given answer of
+// this resolver. The SDK asks this resolver first. It uses the setting base only if the resolver knows no endpoint.
+func Base(answer aws.Endpoint, err error, base *string) *string {
+	if errors.As(err, new(*aws.EndpointNotFoundError)) {
+		return base
+	}
+	return &answer.URL
+}
 
 // IsAWS reports whether a client sends its requests to Amazon itself: no setting names another endpoint.
 // The parameters base and resolver are from the options of the client. The parameter own is the resolver
@@ -73,5 +85,5 @@ func place(raw string) string {
 	if port != "" {
 		host += ":" + port
 	}
-	return host + strings.TrimSuffix(u.EscapedPath(), "/")
+	return cmp.Or(host+strings.TrimSuffix(u.EscapedPath(), "/"), "unknown")
 }
