@@ -6,8 +6,9 @@ import (
 	"errors"
 	"net/url"
 	"reflect"
-	"slices"
+	"regexp"
 	"strings"
+	"sync"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 )
@@ -38,9 +39,15 @@ func isAWS(base *string) bool {
 	if err != nil || u.Scheme != "https" {
 		return false
 	}
-	domains := []string{".amazonaws.com", ".amazonaws.com.cn", ".api.aws"}
-	return slices.ContainsFunc(domains, func(domain string) bool { return strings.HasSuffix(u.Hostname(), domain) })
+	return amazon().MatchString(u.Hostname())
 }
+
+// amazon matches the hosts of S3 and of DynamoDB. Servers of users can have other hosts below the same domains: for
+// example, the host of a load balancer.
+var amazon = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(^|\.)(s3(-[a-z]{2}[a-z-]+-[0-9]|-fips|-accelerate|-accesspoint|-accesspoint-fips|-external-1|express-[a-z0-9-]+)?|(dynamodb|ddb)(-fips)?)` +
+		`(\.dualstack)?(\.[a-z]{2}[a-z-]+-[0-9])?(\.vpce)?\.(amazonaws\.com|amazonaws\.com\.cn|api\.aws)$`)
+})
 
 // Host returns the host of the endpoint that was set for a client, or "" if none was set.
 func Host(base *string) string {
