@@ -253,6 +253,14 @@ func TestOnAWS(t *testing.T) {
 	}
 }
 
+// TestMultiRegion: two regions of a Multi-Region Access Point could create the same object.
+func TestMultiRegion(t *testing.T) {
+	_, err := s3bucket.New(awstest.NewS3("bucket").Client(), "arn:aws:s3::123456789012:accesspoint/mfzwi23gnjvgw.mrap", nil)
+	if !errors.Is(err, store.ErrUnsafe) {
+		t.Error(err)
+	}
+}
+
 // TestErrorsNameTheBucket: the error of an object, and that of a register among objects,
 // name the bucket once.
 func TestErrorsNameTheBucket(t *testing.T) {

@@ -20,6 +20,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/aws/endpoint"
 	"github.com/holdfast-go/holdfast/internal/aws/transport"
 	"github.com/holdfast-go/holdfast/object"
+	"github.com/holdfast-go/holdfast/store"
 )
 
 const (
@@ -150,11 +151,15 @@ var (
 )
 
 // New returns the bucket with this name. The Bucket sends its requests through the given client.
-// New sends no request.
+// New sends no request. It refuses a Multi-Region Access Point, with an error that matches
+// [store.ErrUnsafe].
 func New(client *s3.Client, bucket string, opts *Options) (*Bucket, error) {
 	o := *cmp.Or(opts, &Options{})
 	if client == nil || bucket == "" {
 		return nil, fmt.Errorf("s3bucket: %w: the client is nil, or the name of the bucket is empty", object.ErrInvalid)
+	}
+	if strings.HasSuffix(bucket, ".mrap") {
+		return nil, fmt.Errorf("s3bucket: %w: a Multi-Region Access Point sends requests to buckets in several regions, and each condition is checked in one of these buckets only: name one bucket", store.ErrUnsafe)
 	}
 	if err := o.check(); err != nil {
 		return nil, err
