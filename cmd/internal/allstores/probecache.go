@@ -49,11 +49,13 @@ func noteVerdict(_ *stores.Access, u *url.URL, safe bool) {
 	}
 }
 
-// endpoints returns the settings outside the URL that decide which server is used.
+// endpoints returns the settings outside the URL that decide which server is used, and whose account: tables of two
+// accounts can have the same name.
 func endpoints() (all string) {
 	for _, name := range []string{
 		"AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL_DYNAMODB",
-		"AWS_REGION", "AWS_DEFAULT_REGION", "AWS_PROFILE", "AWS_CONFIG_FILE",
+		"AWS_REGION", "AWS_DEFAULT_REGION", "AWS_PROFILE", "AWS_DEFAULT_PROFILE", "AWS_CONFIG_FILE",
+		"AWS_IGNORE_CONFIGURED_ENDPOINT_URLS", "AWS_SHARED_CREDENTIALS_FILE", "AWS_ACCESS_KEY_ID", "AWS_ROLE_ARN",
 	} {
 		all += name + "=" + os.Getenv(name) + "\n"
 	}

@@ -44,11 +44,14 @@ func TestKnown(t *testing.T) {
 		t.Error("known for ever")
 	}
 	k.note()
-	t.Setenv("AWS_ENDPOINT_URL", "http://elsewhere")
-	if of("s3://b/p?region=r&endpoint=http://one").is() {
-		t.Error("known on another server")
+	for _, name := range []string{"AWS_ENDPOINT_URL", "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS", "AWS_ACCESS_KEY_ID"} {
+		before := os.Getenv(name)
+		t.Setenv(name, "elsewhere")
+		if of("s3://b/p?region=r&endpoint=http://one").is() {
+			t.Errorf("known on another server or in another account: %s", name)
+		}
+		t.Setenv(name, before)
 	}
-	t.Setenv("AWS_ENDPOINT_URL", "")
 	if k.forget(); k.is() {
 		t.Error("known after it was forgotten")
 	}
