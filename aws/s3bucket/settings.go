@@ -50,6 +50,8 @@ type Rule struct {
 	ID     string
 	Prefix string // prefix of the keys of the rule
 	Action string // what the rule does, for people
+
+	Expires bool // the rule deletes current objects
 }
 
 // Unversioned returns true if the Bucket has received at least one answer to a PUT, and no answer
@@ -133,7 +135,7 @@ func (b *Bucket) lifecycle(ctx context.Context, s *Settings, opt func(*s3.Option
 	s.ExpiresVersions, s.Rules = false, nil
 	for _, rule := range out.Rules {
 		if does := harm(rule); does != "" {
-			s.Rules = append(s.Rules, Rule{aws.ToString(rule.ID), rulePrefix(rule), does})
+			s.Rules = append(s.Rules, Rule{aws.ToString(rule.ID), rulePrefix(rule), does, expires(rule)})
 		}
 		if rule.Status == types.ExpirationStatusEnabled && rule.NoncurrentVersionExpiration != nil {
 			s.ExpiresVersions = true
@@ -152,13 +154,18 @@ func harm(rule types.LifecycleRule) string {
 	if rule.NoncurrentVersionExpiration != nil {
 		does = append(does, "removes old versions")
 	}
-	if e := rule.Expiration; e != nil && (e.Date != nil || aws.ToInt32(e.Days) > 0) {
+	if expires(rule) {
 		does = append(does, "expires objects")
 	}
 	if len(rule.Transitions) > 0 || len(rule.NoncurrentVersionTransitions) > 0 {
 		does = append(does, "moves versions to another storage class")
 	}
 	return strings.Join(does, ", ")
+}
+
+func expires(rule types.LifecycleRule) bool {
+	e := rule.Expiration
+	return e != nil && (e.Date != nil || aws.ToInt32(e.Days) > 0)
 }
 
 func rulePrefix(rule types.LifecycleRule) string {

@@ -82,6 +82,12 @@ func TestS3(t *testing.T) {
 		{"no s3:PutObject", denied("PutObject"), found(doctor.Denied, "right-s3:PutObject=not_tested")},
 		{"no s3:GetObject", denied("GetObject"), found(doctor.Denied, "right-s3:GetObject=not_tested")},
 		{"no s3:ListBucket", denied("ListObjectsV2"), found(doctor.Safe, "right-s3:ListBucket=not_tested list-objects=not_tested list-registers=not_tested legacy=not_tested kinds=not_tested")},
+		{"objects expire", func(s *awstest.S3) {
+			s.Lifecycle = "<Rule><ID>tidy</ID><Status>Enabled</Status><Filter><Prefix></Prefix></Filter><Expiration><Days>30</Days></Expiration></Rule>"
+		}, found(doctor.Safe, "lifecycle-current=warning")},
+		{"other objects expire", func(s *awstest.S3) {
+			s.Lifecycle = "<Rule><ID>tidy</ID><Status>Enabled</Status><Filter><Prefix>logs/</Prefix></Filter><Expiration><Days>30</Days></Expiration></Rule>"
+		}, found(doctor.Safe, "")},
 		{"no s3:GetBucketVersioning", denied("GetBucketVersioning"), found(doctor.Safe, "versioning=not_tested")},
 		{"no s3:GetBucketObjectLockConfiguration", denied("GetObjectLockConfiguration"), found(doctor.Safe, "object-lock=not_tested")},
 	} {

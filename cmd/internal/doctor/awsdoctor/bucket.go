@@ -469,6 +469,12 @@ func (p *bucket) settings(ctx context.Context) []doctor.Check {
 			checks = append(checks, c.OK("the bucket has such a rule")...)
 		}
 	}
+	for _, rule := range s.Rules {
+		if rule.Expires && (strings.HasPrefix(rule.Prefix, p.prefix) || strings.HasPrefix(p.prefix, rule.Prefix)) {
+			c = doctor.Finding("lifecycle-current", "lifecycle rules that delete current objects", false)
+			return append(checks, c.Warn(fmt.Sprintf("%q (%s)", rule.ID, rule.Action), "the rule deletes checkpoints, and locks that were not held for a long time: exclude the prefix from the rule")...)
+		}
+	}
 	return checks
 }
 
