@@ -1,13 +1,16 @@
 package dynamostore_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
@@ -239,6 +242,39 @@ func TestCreateTable(t *testing.T) {
 			t.Errorf("its reply lost: %v", err)
 		}
 	})
+}
+
+// TestTableStatus: CreateTable waits only for a table that will be ready, or will not exist.
+func TestTableStatus(t *testing.T) {
+	for status, want := range map[string]error{"UPDATING": nil, "ARCHIVED": store.ErrMisconfigured, "INACCESSIBLE_ENCRYPTION_CREDENTIALS": store.ErrMisconfigured, "DELETING": context.DeadlineExceeded} {
+		synctest.Test(t, func(t *testing.T) {
+			d := awstest.NewDynamoDB()
+			d.AddTable("table", "part", "key")
+			client := d.Client(func(o *dynamodb.Options) { o.HTTPClient = &http.Client{Transport: inStatus{d, status}} })
+			ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+			defer cancel()
+			if err := dynamostore.CreateTable(ctx, client, "table", nil); !errors.Is(err, want) {
+				t.Errorf("%s: %v", status, err)
+			}
+		})
+	}
+}
+
+// inStatus is a server whose tables have a status.
+type inStatus struct {
+	http.RoundTripper
+	status string
+}
+
+func (s inStatus) RoundTrip(r *http.Request) (*http.Response, error) {
+	resp, err := s.RoundTripper.RoundTrip(r)
+	if err != nil {
+		return nil, err
+	}
+	body, err := io.ReadAll(resp.Body)
+	resp.Header.Del("X-Amz-Crc32")
+	resp.Body, resp.ContentLength = io.NopCloser(strings.NewReader(strings.ReplaceAll(string(body), `"ACTIVE"`, strconv.Quote(s.status)))), -1
+	return resp, err
 }
 
 func TestOpen(t *testing.T) {

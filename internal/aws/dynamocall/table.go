@@ -101,8 +101,10 @@ func (t *Table) Create(ctx context.Context) error {
 			return fmt.Errorf("creating the table: %w", err)
 		case !found.KeysValid:
 			return t.wrong(" exists with the keys %v, but the keys must be %v; use another table", found.Keys, t.Keys)
-		case found.Status == string(types.TableStatusActive):
+		case found.Status == string(types.TableStatusActive), found.Status == string(types.TableStatusUpdating):
 			return nil
+		case found.Status != string(types.TableStatusCreating) && found.Status != string(types.TableStatusDeleting):
+			return t.wrong(" cannot be used: its status is %s", found.Status)
 		}
 		if !awscall.Pause(ctx, 200*time.Millisecond, try) {
 			return fmt.Errorf("creating the table: %w", store.Cause(ctx))
