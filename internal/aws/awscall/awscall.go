@@ -23,6 +23,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/aws/retry"
 	"github.com/aws/smithy-go"
 
 	"github.com/holdfast-go/holdfast/internal/aws/transport"
@@ -367,8 +369,9 @@ func (c *Call) unanswered(err error) error {
 			return c.Fail(err, store.ErrMisconfigured, store.Unknown, "the server does not speak HTTP: check the address of the endpoint")
 		}
 		return c.Fail(err, store.ErrUnavailable, store.Unknown, "no answer: %s", text)
-	case errors.As(err, &temp) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled):
-		// The time limit of the request is over: the context of the caller has not ended.
+	case errors.As(err, &temp) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) || passing(err):
+		// The time limit of the request is over: the context of the caller has not ended. Or another service, which gives
+		// credentials, is busy.
 		failed := "the request was not sent in time"
 		if strings.Contains(err.Error(), "get credentials") {
 			failed = "credentials could not be fetched"
@@ -378,6 +381,14 @@ func (c *Call) unanswered(err error) error {
 		return c.Fail(err, store.ErrMisconfigured, store.NotApplied, "no AWS credentials: set AWS_PROFILE, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or give the machine a role (%s)", text)
 	}
 	return c.Fail(err, store.ErrMisconfigured, store.NotApplied, "the request could not be made: %s", text)
+}
+
+// passing reports whether an error before the request was sent is one that the SDK would try again.
+func passing(err error) bool {
+	// The SDK keeps only the text of the error of a session, which a directory bucket needs.
+	text := err.Error()
+	session := strings.Contains(text, "CreateSession") && !strings.Contains(text, "StatusCode: 4") || strings.Contains(text, "s3express retrieve credentials canceled")
+	return session || retry.IsErrorRetryables(retry.DefaultRetryables).IsErrorRetryable(err) == aws.TrueTernary
 }
 
 // Text describes the failure for people, on one line. The text has no names of software layers, no

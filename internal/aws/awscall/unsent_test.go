@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/aws/smithy-go"
+
 	"github.com/holdfast-go/holdfast/internal/aws/awscall"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -23,11 +25,12 @@ func TestCancelledBeforeItWasSent(t *testing.T) {
 	}
 	for raw, want := range map[error]string{
 		lost: "not sent in time",
-		fmt.Errorf("operation error S3: HeadObject, %w", context.DeadlineExceeded):                                                 "not sent in time",
-		fmt.Errorf("operation error S3: PutObject, get identity: get credentials: request canceled, %w", context.Canceled):         "credentials could not be fetched",
-		fmt.Errorf("operation error S3: PutObject, get identity: get credentials: request canceled, %w", context.DeadlineExceeded): "credentials could not be fetched",
+		fmt.Errorf("operation error S3: HeadObject, %w", context.DeadlineExceeded):                                                                                   "not sent in time",
+		fmt.Errorf("operation error S3: PutObject, get identity: get credentials: request canceled, %w", context.Canceled):                                           "credentials could not be fetched",
+		fmt.Errorf("operation error S3: PutObject, get identity: get credentials: request canceled, %w", context.DeadlineExceeded):                                   "credentials could not be fetched",
+		fmt.Errorf("operation error S3: PutObject, get identity: get credentials: operation error STS: AssumeRole, %w", &smithy.GenericAPIError{Code: "Throttling"}): "credentials could not be fetched",
 	} {
-		if err := awscall.New(ctx, "s3://bucket").Classify(raw); !strings.Contains(err.Error(), want) {
+		if err := awscall.New(ctx, "s3://bucket").Classify(raw); !strings.Contains(err.Error(), want) || !errors.Is(err, store.ErrUnavailable) {
 			t.Errorf("%v became %v, want %q", raw, err, want)
 		}
 	}
