@@ -2,6 +2,7 @@ package s3bucket_test
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -102,6 +103,30 @@ func TestEndpoints(t *testing.T) {
 	check(t, "no credentials", write(ctx, "s3://bucket?endpoint="+plain.URL), store.ErrMisconfigured, "no AWS credentials")
 	if err := write(ctx, "s3://bucket?anonymous&endpoint=http://"+down.Addr().String()); !errors.Is(err, store.ErrUnavailable) {
 		t.Errorf("anonymous: %v", err)
+	}
+}
+
+// TestDamagedTLS: a device on the way breaks an encrypted connection after the server got the request. It may be applied.
+func TestDamagedTLS(t *testing.T) {
+	srv := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		conn, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		_, _ = io.WriteString(conn.(*tls.Conn).NetConn(), "HTTP/1.1 302 Found\r\n\r\n")
+		conn.Close()
+	}))
+	defer srv.Close()
+	client := awstest.NewS3("bucket").Client(func(o *s3.Options) { o.BaseEndpoint, o.HTTPClient = &srv.URL, srv.Client() })
+	b, err := s3bucket.New(client, "bucket", &s3bucket.Options{AssumeAbilities: object.Abilities()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = b.Put(t.Context(), "k", strings.NewReader("x"), &object.PutOptions{IfAbsent: true})
+	if !errors.Is(err, store.ErrUnavailable) || store.OutcomeOf(err) != store.Unknown {
+		t.Errorf("%v, %v", err, store.OutcomeOf(err))
 	}
 }
 

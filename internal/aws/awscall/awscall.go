@@ -348,7 +348,7 @@ func (c *Call) unanswered(err error) error {
 	switch {
 	case c.ctx.Err() != nil:
 		return c.ended(err)
-	case errors.As(err, &record) || strings.Contains(text, "HTTP response to HTTPS client"):
+	case !c.joined.Load() && (errors.As(err, &record) || strings.Contains(text, "HTTP response to HTTPS client")):
 		return c.Fail(err, store.ErrMisconfigured, store.NotApplied, "the endpoint does not use TLS; it may need http:// in place of https:// (%s)", text)
 	case errors.As(err, &unknown) || errors.As(err, &host) || errors.As(err, &invalid) || errors.As(err, &verified):
 		return c.Fail(err, store.ErrMisconfigured, store.NotApplied, "the certificate of the endpoint is not trusted: %s", text)
