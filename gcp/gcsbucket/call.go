@@ -68,7 +68,8 @@ func (w watcher) RoundTrip(r *http.Request) (*http.Response, error) {
 		r = r.Clone(r.Context())
 		r.Body = whole{r.Body, c.upload}
 	}
-	resp, err := w.inner.RoundTrip(r)
+	trace := &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { c.joined.Store(true) }}
+	resp, err := w.inner.RoundTrip(r.WithContext(httptrace.WithClientTrace(r.Context(), trace)))
 	if err != nil {
 		return nil, err
 	}
@@ -123,7 +124,6 @@ func do[T any](ctx context.Context, b *Bucket, limit time.Duration, f func(ctx c
 	}
 	ctx, cancel := context.WithTimeoutCause(context.WithValue(ctx, callKey{}, c), engine.Share(ctx, limit), errTimeout)
 	defer cancel()
-	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { c.joined.Store(true) }})
 	if result, err = f(ctx); err != nil {
 		err = c.classify(err)
 	}
@@ -273,7 +273,7 @@ func (c *call) unanswered(err error) error {
 	)
 	text := c.text(err)
 	switch {
-	case errors.As(err, &record) || strings.Contains(text, "HTTP response to HTTPS client"):
+	case !c.joined.Load() && (errors.As(err, &record) || strings.Contains(text, "HTTP response to HTTPS client")):
 		return wrong("the endpoint does not use TLS; it may need http:// in place of https:// (%s)", text)
 	case errors.As(err, &verified):
 		return wrong("the certificate of the endpoint is not trusted: %s", text)

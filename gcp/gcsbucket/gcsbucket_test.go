@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/rsa"
+	"crypto/tls"
 	"crypto/x509"
 	"encoding/base64"
 	"encoding/binary"
@@ -553,5 +554,28 @@ func TestCauseOfContext(t *testing.T) {
 				t.Errorf("%s, the cause %v: %v (%v)", name, cause, err, store.OutcomeOf(err))
 			}
 		}
+	}
+}
+
+// TestDamagedTLS: a device on the way breaks an encrypted connection after the server got the request. It may be applied.
+func TestDamagedTLS(t *testing.T) {
+	srv := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		conn, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		_, _ = io.WriteString(conn.(*tls.Conn).NetConn(), "HTTP/1.1 302 Found\r\n\r\n")
+		conn.Close()
+	}))
+	defer srv.Close()
+	b, err := gcsbucket.New(t.Context(), "b", &gcsbucket.Options{Anonymous: true, Endpoint: srv.URL, Transport: srv.Client().Transport, AssumeAbilities: object.Abilities()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = b.Put(t.Context(), "k", strings.NewReader("x"), &object.PutOptions{IfAbsent: true})
+	if !errors.Is(err, store.ErrUnavailable) || store.OutcomeOf(err) != store.Unknown {
+		t.Errorf("%v, %v", err, store.OutcomeOf(err))
 	}
 }
