@@ -2,11 +2,13 @@ package azblobbucket_test
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
 	"maps"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"strings"
 	"sync"
@@ -488,4 +490,27 @@ type fixedToken string
 
 func (f fixedToken) GetToken(context.Context, policy.TokenRequestOptions) (azcore.AccessToken, error) {
 	return azcore.AccessToken{Token: string(f), ExpiresOn: time.Now().Add(time.Hour)}, nil
+}
+
+// TestDamagedTLS: a device on the way breaks an encrypted connection after the server got the request. It may be applied.
+func TestDamagedTLS(t *testing.T) {
+	srv := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		conn, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		_, _ = io.WriteString(conn.(*tls.Conn).NetConn(), "HTTP/1.1 302 Found\r\n\r\n")
+		conn.Close()
+	}))
+	defer srv.Close()
+	c, err := container.NewClientWithNoCredential(srv.URL+"/account/box?"+sas, &container.ClientOptions{ClientOptions: azcore.ClientOptions{Transport: srv.Client()}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = newBucketOf(t, c, &azblobbucket.Options{AssumeAbilities: object.Abilities()}).Put(t.Context(), "k", strings.NewReader("x"), &object.PutOptions{IfAbsent: true})
+	if !errors.Is(err, store.ErrUnavailable) || store.OutcomeOf(err) != store.Unknown {
+		t.Errorf("%v, %v", err, store.OutcomeOf(err))
+	}
 }

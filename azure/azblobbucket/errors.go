@@ -63,6 +63,7 @@ func (b *Bucket) plain(text string) string {
 var (
 	errTimeout = errors.New("no answer in time")
 	errSilent  = errors.New("the server accepted the connection, and did not answer in time")
+	errDamaged = errors.New("the TLS connection is damaged")
 	errBlocks  = errors.New("the service no longer has the blocks of this upload")
 )
 
@@ -79,8 +80,12 @@ func do[T any](ctx context.Context, b *Bucket, timeout time.Duration, send func(
 	var connected atomic.Bool
 	limited = httptrace.WithClientTrace(limited, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { connected.Store(true) }})
 	if out, err = send(once(limited, &answer)); err != nil {
-		if connected.Load() && ctx.Err() == nil && (errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)) {
+		switch {
+		case !connected.Load() || ctx.Err() != nil:
+		case errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled):
 			err = errSilent
+		case notTLS(err):
+			err = errDamaged
 		}
 		err = b.classify(ctx, err)
 	}
@@ -179,7 +184,6 @@ func (b *Bucket) unanswered(ctx context.Context, err error) error {
 		dial     *net.OpError
 		dns      *net.DNSError
 		address  *url.Error
-		record   tls.RecordHeaderError
 		verified *tls.CertificateVerificationError
 		unknown  x509.UnknownAuthorityError
 		refused  *azidentity.AuthenticationFailedError
@@ -191,7 +195,7 @@ func (b *Bucket) unanswered(ctx context.Context, err error) error {
 	switch {
 	case ctx.Err() != nil:
 		return b.fail(store.Cause(ctx), store.Unknown, "%v before the server answered", store.Cause(ctx))
-	case errors.As(err, &record) || strings.Contains(text, "HTTP response to HTTPS client"):
+	case notTLS(err):
 		return b.fail(store.ErrMisconfigured, store.NotApplied, "the endpoint does not use TLS; it may need http:// in place of https://")
 	case errors.As(err, &verified) || errors.As(err, &unknown):
 		return b.fail(store.ErrMisconfigured, store.NotApplied, "the certificate of the endpoint is not trusted: %s", text)
@@ -209,6 +213,11 @@ func (b *Bucket) unanswered(ctx context.Context, err error) error {
 		return b.fail(store.ErrMisconfigured, store.Unknown, "the server does not speak HTTP: check the address of the endpoint")
 	}
 	return b.fail(store.ErrUnavailable, store.Unknown, "no answer: %s", text)
+}
+
+// notTLS reports whether the server sent something that is not TLS.
+func notTLS(err error) bool {
+	return errors.As(err, new(tls.RecordHeaderError)) || strings.Contains(err.Error(), "HTTP response to HTTPS client")
 }
 
 // about puts the key into an error of a write whose condition did not hold.
