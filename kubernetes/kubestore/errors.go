@@ -169,7 +169,8 @@ func (d *driver) explain(err error) error {
 		text = wrapped.Err.Error() // without the URL
 	}
 	if strings.Contains(text, "server gave HTTP response to HTTPS client") || strings.Contains(text, "does not look like a TLS handshake") {
-		return fmt.Errorf("%w: the server does not speak TLS: it is not an API server of Kubernetes", store.ErrMisconfigured)
+		// A device on the way can also send this after the request.
+		return store.MarkUnknown(fmt.Errorf("%w: the server does not speak TLS: it is not an API server of Kubernetes", store.ErrMisconfigured))
 	}
 	return fmt.Errorf("%w: %s", store.ErrUnavailable, d.text(text))
 }

@@ -2,10 +2,13 @@ package kubestore_test
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/base64"
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -25,6 +28,7 @@ func server(t *testing.T, user string, handle http.HandlerFunc) (kubeconfig stri
 	t.Helper()
 	s := httptest.NewUnstartedServer(handle)
 	s.EnableHTTP2 = true
+	s.Config.ConnContext = func(ctx context.Context, c net.Conn) context.Context { return context.WithValue(ctx, connKey{}, c) }
 	s.StartTLS()
 	t.Cleanup(s.Close)
 	authority := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})
@@ -237,3 +241,18 @@ func TestOptions(t *testing.T) {
 		t.Error("a nil cluster was accepted")
 	}
 }
+
+// TestDamagedTLS: a device on the way breaks an encrypted connection after the server got the request. It may be applied.
+func TestDamagedTLS(t *testing.T) {
+	st := open(t, server(t, "token: "+secret, func(w http.ResponseWriter, r *http.Request) {
+		conn := r.Context().Value(connKey{}).(*tls.Conn)
+		_, _ = io.WriteString(conn.NetConn(), "HTTP/1.1 302 Found\r\n\r\n")
+		conn.NetConn().Close()
+	}))
+	_, err := st.Put(t.Context(), "key", "", []byte("value"))
+	if store.OutcomeOf(err) != store.Unknown {
+		t.Errorf("%v, %v", err, store.OutcomeOf(err))
+	}
+}
+
+type connKey struct{}
