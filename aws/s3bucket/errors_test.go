@@ -130,6 +130,34 @@ func TestDamagedTLS(t *testing.T) {
 	}
 }
 
+// TestRetryingClient: the HTTP client of a program sends a request again after a lost reply, and cannot connect. The
+// first request may be applied.
+func TestRetryingClient(t *testing.T) {
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { panic(http.ErrAbortHandler) }))
+	defer srv.Close()
+	again := roundTripper(func(r *http.Request) (*http.Response, error) {
+		if _, err := http.DefaultTransport.RoundTrip(r); err == nil {
+			t.Error("the first request got an answer")
+		}
+		second := r.Clone(r.Context())
+		second.URL.Host, second.Body = "127.0.0.1:1", http.NoBody
+		return http.DefaultTransport.RoundTrip(second)
+	})
+	client := awstest.NewS3("bucket").Client(func(o *s3.Options) { o.BaseEndpoint, o.HTTPClient = &srv.URL, &http.Client{Transport: again} })
+	b, err := s3bucket.New(client, "bucket", &s3bucket.Options{AssumeAbilities: object.Abilities()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = b.Put(t.Context(), "k", strings.NewReader("x"), &object.PutOptions{IfAbsent: true})
+	if !errors.Is(err, store.ErrUnavailable) || store.OutcomeOf(err) != store.Unknown {
+		t.Errorf("%v, %v", err, store.OutcomeOf(err))
+	}
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
 // TestAnswers: what S3 says is reported as what it means.
 func TestAnswers(t *testing.T) {
 	for _, c := range []struct {

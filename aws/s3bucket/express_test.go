@@ -21,7 +21,7 @@ import (
 func TestSession(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
-		server sessionServer
+		server roundTripper
 		want   error
 	}{
 		{"silent", func(r *http.Request) (*http.Response, error) { <-r.Context().Done(); return nil, r.Context().Err() }, store.ErrUnavailable},
@@ -47,11 +47,7 @@ func TestSession(t *testing.T) {
 	}
 }
 
-type sessionServer func(*http.Request) (*http.Response, error)
-
-func (f sessionServer) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
-
-func answer(status int, code string) sessionServer {
+func answer(status int, code string) roundTripper {
 	return func(r *http.Request) (*http.Response, error) {
 		body := "<Error><Code>" + code + "</Code></Error>"
 		return &http.Response{StatusCode: status, Header: http.Header{"X-Amz-Request-Id": {"1"}}, Body: io.NopCloser(strings.NewReader(body)), ContentLength: int64(len(body)), Request: r}, nil

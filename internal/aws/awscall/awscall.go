@@ -68,6 +68,7 @@ type watched struct {
 
 func (w watched) Do(r *http.Request) (*http.Response, error) {
 	w.call.sent.Store(true)
+	w.call.joined.Store(false) // a request for credentials has the same context
 	w.call.reads.Store(r.Method == http.MethodGet || r.Method == http.MethodHead)
 	w.call.header.Store(&r.Header)
 	resp, err := w.inner.Do(r.WithContext(transport.ExpectDocument(r.Context())))
@@ -345,14 +346,15 @@ func (c *Call) unanswered(err error) error {
 		verified *tls.CertificateVerificationError
 	)
 	text := c.Text(err)
+	joined := c.joined.Load() // else nothing was sent; the HTTP client of a program may try again by itself
 	switch {
 	case c.ctx.Err() != nil:
 		return c.ended(err)
-	case !c.joined.Load() && (errors.As(err, &record) || strings.Contains(text, "HTTP response to HTTPS client")):
+	case !joined && (errors.As(err, &record) || strings.Contains(text, "HTTP response to HTTPS client")):
 		return c.Fail(err, store.ErrMisconfigured, store.NotApplied, "the endpoint does not use TLS; it may need http:// in place of https:// (%s)", text)
-	case errors.As(err, &unknown) || errors.As(err, &host) || errors.As(err, &invalid) || errors.As(err, &verified):
+	case !joined && (errors.As(err, &unknown) || errors.As(err, &host) || errors.As(err, &invalid) || errors.As(err, &verified)):
 		return c.Fail(err, store.ErrMisconfigured, store.NotApplied, "the certificate of the endpoint is not trusted: %s", text)
-	case errors.As(err, &dns) || errors.As(err, &dial) && dial.Op == "dial":
+	case !joined && (errors.As(err, &dns) || errors.As(err, &dial) && dial.Op == "dial"):
 		var errno syscall.Errno
 		if errors.As(err, &errno) {
 			text = errno.Error() // c.where has the address
@@ -361,7 +363,7 @@ func (c *Call) unanswered(err error) error {
 	case c.sent.Load():
 		if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
 			text = errTimeout.Error()
-			if c.joined.Load() {
+			if joined {
 				text = errSilent.Error()
 			}
 		}
