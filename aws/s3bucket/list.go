@@ -33,7 +33,7 @@ func (b *Bucket) ListDir(ctx context.Context, prefix string) iter.Seq2[object.In
 func (b *Bucket) list(ctx context.Context, prefix, after, delimiter string) iter.Seq2[object.Info, error] {
 	return func(yield func(object.Info, error) bool) {
 		asked, start := prefix, after
-		if strings.HasSuffix(b.name, directorySuffix) {
+		if b.isDirectory() {
 			asked, start = prefix[:strings.LastIndexByte(prefix, '/')+1], ""
 		}
 		var token *string
@@ -64,8 +64,10 @@ func (b *Bucket) list(ctx context.Context, prefix, after, delimiter string) iter
 	}
 }
 
-// directorySuffix ends the name of every directory bucket (S3 Express One Zone).
-const directorySuffix = "--x-s3"
+// isDirectory reports whether b is a directory bucket (S3 Express One Zone), or an access point of one.
+func (b *Bucket) isDirectory() bool {
+	return strings.HasSuffix(b.name, "--x-s3") || strings.HasSuffix(b.name, "--xa-s3")
+}
 
 // listedKey returns a key as the object has it. A listing may have it encoded.
 func listedKey(c *awscall.Call, encoding types.EncodingType, listed *string) (string, error) {

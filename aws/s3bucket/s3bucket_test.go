@@ -513,7 +513,12 @@ func TestVirtualHost(t *testing.T) {
 // TestDirectoryBucket: a directory bucket is never asked for half a name or for the
 // middle of a listing, and lists the same.
 func TestDirectoryBucket(t *testing.T) {
-	const name = "holdfast--use1-az4--x-s3"
+	for _, name := range []string{"holdfast--use1-az4--x-s3", "point--use1-az4--xa-s3"} {
+		t.Run(name, func(t *testing.T) { testDirectoryBucket(t, name) })
+	}
+}
+
+func testDirectoryBucket(t *testing.T, name string) {
 	f := awstest.NewS3(name)
 	client := f.Client(func(o *s3.Options) {
 		disabled := true

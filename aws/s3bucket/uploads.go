@@ -26,7 +26,7 @@ var errNoUpload = errors.New("the upload no longer exists: it was completed, or 
 // longer than the prefix, Uploads requests the list for all keys.
 func (b *Bucket) Uploads(ctx context.Context, prefix string) iter.Seq2[object.Upload, error] {
 	asked := prefix
-	if strings.HasSuffix(b.name, directorySuffix) {
+	if b.isDirectory() {
 		asked = prefix[:strings.LastIndexByte(prefix, '/')+1]
 	}
 	return func(yield func(object.Upload, error) bool) {
