@@ -127,7 +127,11 @@ func (b *Bucket) copyOnce(ctx context.Context, source, destination string, o obj
 
 // copySource names the source as the header wants it: escaped, with its slashes.
 func (b *Bucket) copySource(key string) *string {
-	return aws.String(b.name + "/" + strings.ReplaceAll(url.QueryEscape(key), "+", "%20"))
+	name := b.name
+	if strings.HasPrefix(name, "arn:") {
+		name += "/object" // of an access point
+	}
+	return aws.String(name + "/" + strings.ReplaceAll(url.QueryEscape(key), "+", "%20"))
 }
 
 // copyParts copies by an upload whose parts the server takes from the source. All

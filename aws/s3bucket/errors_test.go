@@ -306,6 +306,26 @@ func TestOnAWS(t *testing.T) {
 	}
 }
 
+// TestAccessPointCopy: the header that names the source has another form for an access point.
+func TestAccessPointCopy(t *testing.T) {
+	const point = "arn:aws:s3:us-east-1:123456789012:accesspoint/point"
+	var source string
+	client := awstest.NewS3("bucket").Client(func(o *s3.Options) {
+		o.BaseEndpoint, o.UsePathStyle = nil, false
+		o.HTTPClient = &http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
+			source = r.Header.Get("X-Amz-Copy-Source")
+			return answer(http.StatusForbidden, "AccessDenied")(r)
+		})}
+	})
+	b, err := s3bucket.New(client, point, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.Copy(t.Context(), "a b/c", "to", nil); !errors.Is(err, store.ErrDenied) || source != point+"/object/a%20b%2Fc" {
+		t.Errorf("%q, %v", source, err)
+	}
+}
+
 // TestMultiRegion: two regions of a Multi-Region Access Point could create the same object.
 func TestMultiRegion(t *testing.T) {
 	_, err := s3bucket.New(awstest.NewS3("bucket").Client(), "arn:aws:s3::123456789012:accesspoint/mfzwi23gnjvgw.mrap", nil)
