@@ -49,6 +49,7 @@
 //
 // The folder policies/aws of the repository lists the rights: dynamodb-locks.json for registers and
 // leases, dynamodb-init.json for [CreateTable]. Without DescribeTable the Store does not check the
-// table, and logs a warning. Only [Store.Erase] needs DeleteItem. Erase is part of a sweep, of
+// table, and logs a warning. A global table of the version 2017.11.29 is found only with the right
+// DescribeGlobalTable. Only [Store.Erase] needs DeleteItem. Erase is part of a sweep, of
 // "holdfast doctor", and of the test of an endpoint that is not Amazon's.
 package dynamostore

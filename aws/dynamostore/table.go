@@ -69,7 +69,7 @@ type Description struct {
 	DeletionProtection bool
 }
 
-// Describe reads the properties of the table, in two requests.
+// Describe reads the properties of the table, in two or three requests.
 func (s *Store) Describe(ctx context.Context) (Description, error) {
 	found, err := s.t.Describe(ctx)
 	if err == nil {

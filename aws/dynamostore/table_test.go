@@ -250,7 +250,9 @@ func TestTableStatus(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			d := awstest.NewDynamoDB()
 			d.AddTable("table", "part", "key")
-			client := d.Client(func(o *dynamodb.Options) { o.HTTPClient = &http.Client{Transport: inStatus{d, status}} })
+			client := d.Client(func(o *dynamodb.Options) {
+				o.HTTPClient = &http.Client{Transport: altered{d, `"ACTIVE"`, strconv.Quote(status)}}
+			})
 			ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 			defer cancel()
 			if err := dynamostore.CreateTable(ctx, client, "table", nil); !errors.Is(err, want) {
@@ -260,22 +262,53 @@ func TestTableStatus(t *testing.T) {
 	}
 }
 
-// inStatus is a server whose tables have a status.
-type inStatus struct {
+// altered is a server whose answers have another text in place of one.
+type altered struct {
 	http.RoundTripper
-	status string
+	old, new string
 }
 
-func (s inStatus) RoundTrip(r *http.Request) (*http.Response, error) {
-	resp, err := s.RoundTripper.RoundTrip(r)
+func (a altered) RoundTrip(r *http.Request) (*http.Response, error) {
+	resp, err := a.RoundTripper.RoundTrip(r)
 	if err != nil {
 		return nil, err
 	}
 	body, err := io.ReadAll(resp.Body)
 	resp.Header.Del("X-Amz-Crc32")
-	resp.Body, resp.ContentLength = io.NopCloser(strings.NewReader(strings.ReplaceAll(string(body), `"ACTIVE"`, strconv.Quote(s.status)))), -1
+	resp.Body, resp.ContentLength = io.NopCloser(strings.NewReader(strings.ReplaceAll(string(body), a.old, a.new))), -1
 	return resp, err
 }
+
+// TestOldGlobalTable: the description of a global table of 2017 does not name its replicas.
+func TestOldGlobalTable(t *testing.T) {
+	for answer, want := range map[string]error{
+		`{"GlobalTableDescription":{"ReplicationGroup":[{"RegionName":"eu-west-1"},{"RegionName":"us-east-1"}]}}`: store.ErrUnsafe,
+		`{"GlobalTableDescription":{"ReplicationGroup":[{"RegionName":"us-east-1"}]}}`:                            nil,
+		"": nil, // the server answers that it knows no such request
+	} {
+		d := newServer()
+		streams := altered{d, `"ACTIVE"`, `"ACTIVE","StreamSpecification":{"StreamEnabled":true,"StreamViewType":"NEW_AND_OLD_IMAGES"}`}
+		client := d.Client(func(o *dynamodb.Options) {
+			o.HTTPClient = &http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
+				if answer == "" || !strings.HasSuffix(r.Header.Get("X-Amz-Target"), ".DescribeGlobalTable") {
+					return streams.RoundTrip(r)
+				}
+				return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(answer)), ContentLength: -1, Request: r}, nil
+			})}
+		})
+		s, err := dynamostore.New(client, "table", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Put(t.Context(), "k", "", []byte("1")); !errors.Is(err, want) {
+			t.Errorf("%s: %v", answer, err)
+		}
+	}
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 func TestOpen(t *testing.T) {
 	t.Setenv("AWS_REGION", "")

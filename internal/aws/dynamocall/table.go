@@ -37,7 +37,9 @@ func (t *Table) Raw(ctx context.Context) (*types.TableDescription, error) {
 	return out.Table, err
 }
 
-// Describe reads the properties of the table except TTL, in one request.
+// Describe reads the properties of the table except TTL, in one request. A table with a stream of both images needs two
+// requests: it can be a global table of the version 2017.11.29, whose replicas the description of the table does not
+// show. Describe reads these replicas if the right dynamodb:DescribeGlobalTable allows it.
 func (t *Table) Describe(ctx context.Context) (Description, error) {
 	d, err := t.Raw(ctx)
 	if err != nil {
@@ -48,7 +50,17 @@ func (t *Table) Describe(ctx context.Context) (Description, error) {
 		Status: string(d.TableStatus), KeysValid: slices.Equal(keys, t.Keys), Keys: keys.String(),
 		DeletionProtection: aws.ToBool(d.DeletionProtectionEnabled),
 	}
-	for _, r := range d.Replicas {
+	replicas := d.Replicas
+	if stream := d.StreamSpecification; len(replicas) == 0 && stream != nil && stream.StreamViewType == types.StreamViewTypeNewAndOldImages {
+		old, err := Send(ctx, t.Repeat, t.Client.DescribeGlobalTable, &dynamodb.DescribeGlobalTableInput{GlobalTableName: d.TableName})
+		if errors.Is(err, store.ErrUnavailable) {
+			return Description{}, err
+		}
+		if g := old.GlobalTableDescription; g != nil && len(g.ReplicationGroup) > 1 {
+			replicas = g.ReplicationGroup
+		}
+	}
+	for _, r := range replicas {
 		found.Replicas = append(found.Replicas, aws.ToString(r.RegionName))
 	}
 	found.StronglyConsistent = d.MultiRegionConsistency == types.MultiRegionConsistencyStrong
