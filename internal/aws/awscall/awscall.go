@@ -346,7 +346,10 @@ func (c *Call) unanswered(err error) error {
 		verified *tls.CertificateVerificationError
 	)
 	text := c.Text(err)
-	joined := c.joined.Load() // else nothing was sent; the HTTP client of a program may try again by itself
+	joined := c.sent.Load() && c.joined.Load() // else nothing was sent; the HTTP client of a program may try again by itself
+	connecting := errors.As(err, &dns) || errors.As(err, &dial) && dial.Op == "dial"
+	// A machine outside of Amazon's cloud has no service that gives it a role, and the SDK asks for one last.
+	noRole := connecting && !c.sent.Load() && strings.Contains(err.Error(), "no EC2 IMDS role found")
 	switch {
 	case c.ctx.Err() != nil:
 		return c.ended(err)
@@ -354,7 +357,7 @@ func (c *Call) unanswered(err error) error {
 		return c.Fail(err, store.ErrMisconfigured, store.NotApplied, "the endpoint does not use TLS; it may need http:// in place of https:// (%s)", text)
 	case !joined && (errors.As(err, &unknown) || errors.As(err, &host) || errors.As(err, &invalid) || errors.As(err, &verified)):
 		return c.Fail(err, store.ErrMisconfigured, store.NotApplied, "the certificate of the endpoint is not trusted: %s", text)
-	case !joined && (errors.As(err, &dns) || errors.As(err, &dial) && dial.Op == "dial"):
+	case connecting && c.sent.Load() && !joined:
 		var errno syscall.Errno
 		if errors.As(err, &errno) {
 			text = errno.Error() // c.where has the address
@@ -371,7 +374,7 @@ func (c *Call) unanswered(err error) error {
 			return c.Fail(err, store.ErrMisconfigured, store.Unknown, "the server does not speak HTTP: check the address of the endpoint")
 		}
 		return c.Fail(err, store.ErrUnavailable, store.Unknown, "no answer: %s", text)
-	case errors.As(err, &temp) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) || passing(err):
+	case !noRole && (errors.As(err, &temp) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) || passing(err)):
 		// The time limit of the request is over: the context of the caller has not ended. Or another service, which gives
 		// credentials, is busy.
 		failed := "the request was not sent in time"
@@ -379,7 +382,7 @@ func (c *Call) unanswered(err error) error {
 			failed = "credentials could not be fetched"
 		}
 		return c.Fail(err, store.ErrUnavailable, store.NotApplied, "%s: %s", failed, text)
-	case strings.Contains(text, "credential") || strings.Contains(text, "identity"):
+	case noRole || strings.Contains(text, "credential") || strings.Contains(text, "identity"):
 		return c.Fail(err, store.ErrMisconfigured, store.NotApplied, "no AWS credentials: set AWS_PROFILE, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or give the machine a role (%s)", text)
 	}
 	return c.Fail(err, store.ErrMisconfigured, store.NotApplied, "the request could not be made: %s", text)

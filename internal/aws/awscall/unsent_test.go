@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
+	"net/url"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/aws/smithy-go"
@@ -38,5 +41,21 @@ func TestCancelledBeforeItWasSent(t *testing.T) {
 	err = awscall.New(ctx, "s3://bucket").Classify(lost)
 	if !errors.Is(err, context.Canceled) || errors.Is(err, store.ErrUnavailable) || store.OutcomeOf(err) != store.NotApplied {
 		t.Errorf("after the end of the caller's context: got %v", err)
+	}
+}
+
+// The SDK could not connect to a service that gives credentials. The error does not blame the store. A machine without
+// credentials, outside of Amazon's cloud, has the wrong configuration.
+func TestNoServiceOfCredentials(t *testing.T) {
+	down := &url.Error{Op: "Get", URL: "http://169.254.169.254/", Err: &net.OpError{Op: "dial", Net: "tcp", Err: syscall.EHOSTUNREACH}}
+	for source, want := range map[string]error{
+		"operation error STS: AssumeRole": store.ErrUnavailable,
+		"failed to refresh cached credentials, no EC2 IMDS role found, operation error ec2imds: GetMetadata": store.ErrMisconfigured,
+	} {
+		raw := fmt.Errorf("operation error S3: GetObject, get identity: get credentials: %s, %w", source, down)
+		err := awscall.New(t.Context(), "s3://bucket").Classify(raw)
+		if !errors.Is(err, want) || store.OutcomeOf(err) != store.NotApplied || !strings.Contains(err.Error(), "credentials") {
+			t.Errorf("%s: %v", source, err)
+		}
 	}
 }
