@@ -1,5 +1,7 @@
 package s3bucket_test
 
+//lint:file-ignore SA1019 many programs still set a resolver of the first kind
+
 import (
 	"context"
 	"net/url"

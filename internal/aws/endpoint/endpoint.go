@@ -15,6 +15,8 @@ import (
 
 // Base returns the endpoint of a client that has a resolver of the first kind of the SDK, and the given answer of
 // this resolver. The SDK asks this resolver first. It uses the setting base only if the resolver knows no endpoint.
+//
+//lint:ignore SA1019 many programs still set such a resolver
 func Base(answer aws.Endpoint, err error, base *string) *string {
 	if errors.As(err, new(*aws.EndpointNotFoundError)) {
 		return base
