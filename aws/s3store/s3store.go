@@ -100,10 +100,9 @@ type Options struct {
 // Store contains the registers below one prefix of a bucket. Any number of goroutines may use it.
 // It starts no goroutine, and needs no Close.
 type Store struct {
-	*bucketstore.Store
+	*bucketstore.Aged
 	bucket *s3bucket.Bucket
 	prefix string // ends with a slash unless it is empty
-	safety time.Duration
 
 	trusted      bool
 	onVerified   func()
@@ -119,10 +118,6 @@ var (
 // New returns a Store for the registers below a prefix in a bucket. It sends no request.
 func New(bucket *s3bucket.Bucket, prefix string, opts *Options) (*Store, error) {
 	o := *cmp.Or(opts, &Options{})
-	o.MaxClockSkew = cmp.Or(o.MaxClockSkew, DefaultMaxClockSkew)
-	if err := bucketstore.CheckMaxClockSkew(o.MaxClockSkew); err != nil {
-		return nil, err
-	}
 	if prefix = strings.TrimSuffix(prefix, "/"); prefix != "" && bucket.ProbePrefix() == s3bucket.DefaultProbePrefix {
 		// Below the prefix there are rights to write.
 		bucket = bucket.WithProbePrefix(prefix + "/" + s3bucket.DefaultProbePrefix)
@@ -135,12 +130,12 @@ func New(bucket *s3bucket.Bucket, prefix string, opts *Options) (*Store, error) 
 	}
 	// The registers probe the server by themselves, with fewer requests.
 	registers := bucket.WithAbilities(object.PutIfAbsent, object.PutIfMatch)
-	s := &Store{bucket: bucket, safety: o.MaxClockSkew, trusted: o.Trusted, onVerified: o.OnVerified, checking: make(chan struct{}, 1)}
+	s := &Store{bucket: bucket, trusted: o.Trusted, onVerified: o.OnVerified, checking: make(chan struct{}, 1)}
 	if prefix != "" {
 		s.prefix = prefix + "/"
 	}
 	var err error
-	s.Store, err = bucketstore.New(registers, prefix, &bucketstore.Options{
+	s.Aged, err = bucketstore.NewAged(registers, prefix, o.MaxClockSkew, &bucketstore.Options{
 		Trusted: o.Trusted,
 		Unsafe:  o.Unsafe,
 		MinTTL:  MinTTL,
@@ -296,8 +291,3 @@ func (s *Store) ListCost() store.ListCost { return store.ListCost{Gets: 13, Keys
 
 // Bucket returns the same bucket as S3Bucket, as an [object.Bucket].
 func (s *Store) Bucket() object.Bucket { return s.bucket }
-
-// GetAge implements [store.AgeReader].
-func (s *Store) GetAge(ctx context.Context, key string) ([]byte, store.Version, time.Duration, error) {
-	return bucketstore.GetAge(ctx, s.Store, key, s.safety)
-}

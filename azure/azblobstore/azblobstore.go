@@ -53,10 +53,7 @@ type Options struct {
 
 // Store contains the registers below one prefix of a container. Any number of goroutines may use it. It
 // starts no goroutine, and needs no Close.
-type Store struct {
-	*bucketstore.Store
-	skew time.Duration
-}
+type Store struct{ *bucketstore.Aged }
 
 var (
 	_ store.AgeReader = (*Store)(nil)
@@ -66,18 +63,14 @@ var (
 // New returns a Store for the registers below a prefix in a bucket. It sends no request.
 func New(bucket *azblobbucket.Bucket, prefix string, opts *Options) (*Store, error) {
 	o := *cmp.Or(opts, &Options{})
-	o.MaxClockSkew = cmp.Or(o.MaxClockSkew, bucketstore.DefaultMaxClockSkew)
-	if err := bucketstore.CheckMaxClockSkew(o.MaxClockSkew); err != nil {
-		return nil, err
-	}
 	// The registers probe the server by themselves, with fewer requests.
-	registers, err := bucketstore.New(bucket.WithAbilities(object.PutIfAbsent, object.PutIfMatch), prefix, &bucketstore.Options{
+	registers, err := bucketstore.NewAged(bucket.WithAbilities(object.PutIfAbsent, object.PutIfMatch), prefix, o.MaxClockSkew, &bucketstore.Options{
 		Trusted: o.Trusted, Unsafe: o.Unsafe, MinTTL: MinTTL, EscapeFinalDots: true, Logger: o.Logger,
 	})
 	if err != nil {
 		return nil, err
 	}
-	return &Store{registers, o.MaxClockSkew}, nil
+	return &Store{registers}, nil
 }
 
 // Open returns a [Store] for the registers that a URL names; see [azblobbucket.Config]. It sends no request.
@@ -97,8 +90,3 @@ func Open(_ context.Context, rawURL string, opts *Options) (*Store, error) {
 
 // ListCost implements [store.TagLister]. A List Blobs costs as much as 13 Get Blobs, and has up to 5,000 names.
 func (s *Store) ListCost() store.ListCost { return store.ListCost{Gets: 13, Keys: 5000} }
-
-// GetAge implements [store.AgeReader].
-func (s *Store) GetAge(ctx context.Context, key string) ([]byte, store.Version, time.Duration, error) {
-	return bucketstore.GetAge(ctx, s.Store, key, s.skew)
-}

@@ -74,10 +74,7 @@ type Options struct {
 
 // Store contains the registers below one prefix of a bucket. Any number of goroutines may use it. It
 // needs no Close.
-type Store struct {
-	*bucketstore.Store
-	skew time.Duration
-}
+type Store struct{ *bucketstore.Aged }
 
 var (
 	_ store.AgeReader = (*Store)(nil)
@@ -87,17 +84,13 @@ var (
 // New returns a Store for the registers below a prefix in a bucket. It sends no request.
 func New(bucket *gcsbucket.Bucket, prefix string, opts *Options) (*Store, error) {
 	o := *cmp.Or(opts, &Options{})
-	o.MaxClockSkew = cmp.Or(o.MaxClockSkew, bucketstore.DefaultMaxClockSkew)
-	if err := bucketstore.CheckMaxClockSkew(o.MaxClockSkew); err != nil {
-		return nil, err
-	}
 	probe := bucket.ProbePrefix()
 	if prefix = strings.TrimSuffix(prefix, "/"); prefix != "" && probe == gcsbucket.DefaultProbePrefix {
 		probe = prefix + "/" + probe // there are rights to write
 	}
 	// The registers probe the server by themselves, with fewer requests.
 	registers := bucket.WithAbilities(probe, object.PutIfAbsent, object.PutIfMatch)
-	s, err := bucketstore.New(uncached{registers}, prefix, &bucketstore.Options{
+	s, err := bucketstore.NewAged(uncached{registers}, prefix, o.MaxClockSkew, &bucketstore.Options{
 		Trusted: o.Trusted,
 		Unsafe:  o.Unsafe,
 		MinTTL:  MinTTL,
@@ -107,7 +100,7 @@ func New(bucket *gcsbucket.Bucket, prefix string, opts *Options) (*Store, error)
 	if err != nil {
 		return nil, err
 	}
-	return &Store{s, o.MaxClockSkew}, nil
+	return &Store{s}, nil
 }
 
 // Open returns a [Store] for the registers that a URL names; see [gcsbucket.Config].
@@ -140,8 +133,3 @@ func (b uncached) Put(ctx context.Context, key string, body io.Reader, opts *obj
 
 // ListCost implements [store.TagLister]. A listing costs as much as 12.5 reads.
 func (s *Store) ListCost() store.ListCost { return store.ListCost{Gets: 13, Keys: 1000} }
-
-// GetAge implements [store.AgeReader].
-func (s *Store) GetAge(ctx context.Context, key string) ([]byte, store.Version, time.Duration, error) {
-	return bucketstore.GetAge(ctx, s.Store, key, s.skew)
-}

@@ -1,10 +1,12 @@
 package bucketstore
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
 
+	"github.com/holdfast-go/holdfast/object"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/engine"
 )
@@ -15,22 +17,33 @@ const DefaultMaxClockSkew = 60 * time.Second
 // granularity is that of the headers Last-Modified and Date.
 const granularity = time.Second
 
-// CheckMaxClockSkew refuses a parameter of [AgeOf] that is less than a second.
-func CheckMaxClockSkew(skew time.Duration) error {
-	if skew < time.Second {
-		return fmt.Errorf("%w: MaxClockSkew is %v; it must be at least 1s", store.ErrInvalid, skew)
-	}
-	return nil
+// Aged is a Store on a bucket that reports the times of a write and of an answer by one clock.
+type Aged struct {
+	*Store
+	skew time.Duration
 }
 
-// GetAge reads a register as Get does, and also returns its age, as [AgeOf] calculates it. Backends whose stores
-// tell both times in one answer implement [store.AgeReader] with it.
-func GetAge(ctx context.Context, s *Store, key string, skew time.Duration) ([]byte, store.Version, time.Duration, error) {
+// NewAged is New for such a bucket. The parameter maxClockSkew is that of [AgeOf]: at least 1 s, and 0 means
+// [DefaultMaxClockSkew].
+func NewAged(b object.Bucket, prefix string, maxClockSkew time.Duration, opts *Options) (*Aged, error) {
+	skew := cmp.Or(maxClockSkew, DefaultMaxClockSkew)
+	if skew < time.Second {
+		return nil, fmt.Errorf("%w: MaxClockSkew is %v; it must be at least 1s", store.ErrInvalid, skew)
+	}
+	s, err := New(b, prefix, opts)
+	if err != nil {
+		return nil, err
+	}
+	return &Aged{s, skew}, nil
+}
+
+// GetAge implements [store.AgeReader]. [AgeOf] calculates the age.
+func (s *Aged) GetAge(ctx context.Context, key string) ([]byte, store.Version, time.Duration, error) {
 	current, err := s.GetStored(ctx, key)
 	if err != nil {
 		return nil, "", -1, err
 	}
-	return current.Value, current.Version(), AgeOf(current, skew), nil
+	return current.Value, current.Version(), AgeOf(current, s.skew), nil
 }
 
 // AgeOf returns how long a register has certainly been in its state, by the store's clock. A negative
