@@ -24,13 +24,7 @@ func named(action faultstore.Action, d time.Duration) string {
 }
 
 // pass does nothing to a request.
-func pass(x *exchange) {
-	if re, err := x.forward(); err == nil {
-		x.answer(re)
-		return
-	}
-	x.drop()
-}
+func pass(x *exchange) { x.answer(x.fetch()) }
 
 // Lose closes the connection after the server has answered. The server has carried out the request, but
 // the client does not know that.
@@ -85,10 +79,7 @@ func Repeat() Fault {
 // Echo gives the client the answer. After the time d, it sends the request again.
 func Echo(d time.Duration) Fault {
 	return Fault{named("echo", d), func(x *exchange) {
-		re, err := x.forward()
-		if err != nil {
-			x.drop()
-		}
+		re := x.fetch()
 		x.later(d)
 		x.answer(re)
 	}}
@@ -138,10 +129,7 @@ func (x *exchange) later(d time.Duration) {
 // Truncate breaks the connection in the middle of the reply's body.
 func Truncate() Fault {
 	return Fault{"reply truncated", func(x *exchange) {
-		re, err := x.forward()
-		if err != nil {
-			x.drop()
-		}
+		re := x.fetch()
 		if len(re.body) > 1 {
 			// The length must be known before half of it is sent.
 			re.header.Set("Content-Length", strconv.Itoa(len(re.body)))

@@ -13,6 +13,7 @@ package faultproxy
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -84,35 +85,13 @@ func (c *Call) String() string {
 // proxy. If the test has failed, New logs the last calls.
 func New(t testing.TB, upstream string) *Proxy {
 	t.Helper()
-	p, err := Start(upstream)
-	if err != nil {
-		t.Fatalf("start a proxy before %s: %v", upstream, err)
-	}
-	t.Cleanup(func() {
-		p.Close()
-		if !t.Failed() {
-			return
-		}
-		calls := p.Calls()
-		for _, c := range calls[max(0, len(calls)-100):] {
-			t.Log(c)
-		}
-	})
-	return p
-}
-
-// Start is like New, for programs that are not tests. Call Close to end the proxy.
-func Start(upstream string) (*Proxy, error) {
 	u, err := url.Parse(upstream)
-	if err != nil {
-		return nil, err
+	if err == nil && (u.Scheme != "http" || u.Host == "" || strings.Trim(u.Path, "/") != "") {
+		err = fmt.Errorf("upstream %q is not http://HOST:PORT", upstream)
 	}
-	if u.Scheme != "http" || u.Host == "" || strings.Trim(u.Path, "/") != "" {
-		return nil, fmt.Errorf("upstream %q is not http://HOST:PORT", upstream)
-	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return nil, err
+	l, errListen := net.Listen("tcp", "127.0.0.1:0")
+	if err := errors.Join(err, errListen); err != nil {
+		t.Fatalf("start a proxy before %s: %v", upstream, err)
 	}
 	p := &Proxy{
 		URL:      "http://" + l.Addr().String(),
@@ -127,7 +106,17 @@ func Start(upstream string) (*Proxy, error) {
 		defer close(p.served)
 		_ = p.server.Serve(l) // ends with Close
 	}()
-	return p, nil
+	t.Cleanup(func() {
+		p.Close()
+		if !t.Failed() {
+			return
+		}
+		calls := p.Calls()
+		for _, c := range calls[max(0, len(calls)-100):] {
+			t.Log(c)
+		}
+	})
+	return p
 }
 
 // Close breaks all connections, and drops the requests that are waiting to be sent late. It returns when
@@ -306,6 +295,15 @@ func (x *exchange) forward() (*reply, error) {
 	x.call.Upstream = append(x.call.Upstream, res.StatusCode)
 	x.p.mu.Unlock()
 	return &reply{res.StatusCode, res.Header, body}, nil
+}
+
+// fetch returns the answer of the server. Without an answer, it closes the connection.
+func (x *exchange) fetch() *reply {
+	re, err := x.forward()
+	if err != nil {
+		x.drop()
+	}
+	return re
 }
 
 // answer sends a reply to the client.
