@@ -127,19 +127,20 @@ func (r *recorder) watch(ctx context.Context, client *lease.Client) {
 	}
 }
 
-// tell adds a line to the story. If the word is not empty, the picture shows it at the lock, too.
+// tell adds a line to the story. If the word is not empty, the picture shows it at the lock, too. Otherwise a part of the
+// story ends with the line, and tell waits.
 func (r *recorder) tell(alert bool, word, format string, args ...any) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	now := time.Now()
+	r.mu.Lock()
 	r.captions = append(r.captions, picture.Caption{At: now, Text: fmt.Sprintf(format, args...), Alert: alert})
 	if word != "" {
 		r.timeline.Add(picture.Event{Time: now, Lock: lock, Kind: picture.Noted, Reason: word})
 	}
+	r.mu.Unlock()
+	if word == "" {
+		time.Sleep(r.pace)
+	}
 }
-
-// rest separates two parts of the story.
-func (r *recorder) rest() { time.Sleep(r.pace) }
 
 // worker is one "holdfast run" with its job.
 type worker struct {
@@ -183,10 +184,6 @@ func (w *worker) saves(position int) (answer string, err error) {
 	if _, err := fmt.Fprintln(w.in, position); err != nil {
 		return "", err
 	}
-	return w.answer()
-}
-
-func (w *worker) answer() (answer string, err error) {
 	for w.out.Scan() {
 		if status, done := strings.CutPrefix(w.out.Text(), "status "); done {
 			if status != "0" {
@@ -199,14 +196,6 @@ func (w *worker) answer() (answer string, err error) {
 		}
 	}
 	return answer, fmt.Errorf("worker %d has ended: %w", w.number, io.ErrUnexpectedEOF)
-}
-
-// signal sends a signal to holdfast, and to its job.
-func (w *worker) signal(to string, s syscall.Signal) error {
-	if to == "job" {
-		return syscall.Kill(-w.job, s)
-	}
-	return w.cmd.Process.Signal(s)
 }
 
 // play plays the story.
@@ -230,12 +219,7 @@ func (r *recorder) play(ctx context.Context) error {
 			return err
 		}
 		r.tell(false, "", "worker %d saves position %d with token %s: accepted", n, position, workers[n].token)
-		r.rest()
 		return nil
-	}
-	waits := func(n int) {
-		r.tell(false, "", "worker %d waits for the lock", n)
-		r.rest()
 	}
 
 	if err := begin(1); err != nil {
@@ -245,18 +229,17 @@ func (r *recorder) play(ctx context.Context) error {
 		return err
 	}
 	r.tell(false, "", "worker 1 holds the lock, with token %s", workers[1].token)
-	r.rest()
 	if err := save(1, 1); err != nil {
 		return err
 	}
 	if err := begin(2); err != nil {
 		return err
 	}
-	waits(2)
+	r.tell(false, "", "worker 2 waits for the lock")
 
 	r.tell(true, "kill -9", "worker 1 is killed: kill -9")
 	killed := time.Now()
-	if err := workers[1].signal("holdfast", syscall.SIGKILL); err != nil {
+	if err := workers[1].cmd.Process.Signal(syscall.SIGKILL); err != nil {
 		return err
 	}
 	_ = workers[1].cmd.Wait() // its status is that of the signal
@@ -264,17 +247,16 @@ func (r *recorder) play(ctx context.Context) error {
 		return err
 	}
 	r.tell(false, "", "worker 2 takes over within %d ms, with token %s", time.Since(killed).Milliseconds()+1, workers[2].token)
-	r.rest()
 	if err := save(2, 2); err != nil {
 		return err
 	}
 	if err := begin(3); err != nil {
 		return err
 	}
-	waits(3)
+	r.tell(false, "", "worker 3 waits for the lock")
 
 	r.tell(true, "SIGSTOP", "worker 2 is stopped for a long time: SIGSTOP")
-	if err := errors.Join(workers[2].signal("holdfast", syscall.SIGSTOP), workers[2].signal("job", syscall.SIGSTOP)); err != nil {
+	if err := errors.Join(workers[2].cmd.Process.Signal(syscall.SIGSTOP), syscall.Kill(-workers[2].job, syscall.SIGSTOP)); err != nil {
 		return err
 	}
 	stopped := time.Now()
@@ -282,14 +264,13 @@ func (r *recorder) play(ctx context.Context) error {
 		return err
 	}
 	r.tell(false, "", "worker 3 takes over %.1f s later, with token %s: the last renewal is %v old", time.Since(stopped).Seconds(), workers[3].token, ttl)
-	r.rest()
 	if err := save(3, 3); err != nil {
 		return err
 	}
 
 	// The job continues before holdfast, which would stop it.
 	r.tell(true, "SIGCONT", "worker 2 continues, and saves position 4 with token %s", workers[2].token)
-	if err := workers[2].signal("job", syscall.SIGCONT); err != nil {
+	if err := syscall.Kill(-workers[2].job, syscall.SIGCONT); err != nil {
 		return err
 	}
 	answer, err := workers[2].saves(4)
@@ -301,13 +282,11 @@ func (r *recorder) play(ctx context.Context) error {
 	r.mu.Unlock()
 	reason, _, _ := strings.Cut(answer, ",")
 	r.tell(true, "", "the fence refuses the late write: %s (%v)", reason, err)
-	r.rest()
-	if err := workers[2].signal("holdfast", syscall.SIGCONT); err != nil {
+	if err := workers[2].cmd.Process.Signal(syscall.SIGCONT); err != nil {
 		return err
 	}
 	_ = workers[2].cmd.Wait()
 	r.tell(true, "", "holdfast ends worker 2: status %d, the lease is lost", workers[2].cmd.ProcessState.ExitCode())
-	r.rest()
 
 	if err := workers[3].in.Close(); err != nil {
 		return err
@@ -322,6 +301,5 @@ func (r *recorder) play(ctx context.Context) error {
 		return err
 	}
 	r.tell(false, "", "worker 3 releases the lock; the saved position is %s", bytes.TrimSpace(position))
-	r.rest()
 	return nil
 }
