@@ -30,10 +30,7 @@ const (
 	kindBlobLease = "blob lease of 15 s, polled each second"
 )
 
-const (
-	blobLeaseTime = 15 // seconds: the shortest that Azure grants
-	blobLeasePoll = time.Second
-)
+const blobLeaseTime = 15 // seconds: the shortest that Azure grants
 
 // azureContainer returns a client of a container, whose requests n counts.
 func azureContainer(url string, n *counter) (*container.Client, error) {
@@ -82,7 +79,7 @@ func dataOf(n uint64) io.ReadSeeker {
 	return strings.NewReader(strconv.FormatUint(n, 10) + " " + rand.Text())
 }
 
-// blobLease is Azure's own lease on an empty blob. Azure wakes no waiter, so a waiter polls.
+// blobLease is Azure's own lease on an empty blob.
 type blobLease struct {
 	c    *container.Client
 	name string
@@ -108,19 +105,7 @@ func (c *blobLease) try(ctx context.Context) (bool, error) {
 	return unlessRefused(bloberror.HasCode(err, bloberror.LeaseAlreadyPresent), err)
 }
 
-func (c *blobLease) wait(ctx context.Context) error {
-	for {
-		got, err := c.try(ctx)
-		if got || err != nil {
-			return err
-		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(blobLeasePoll):
-		}
-	}
-}
+func (c *blobLease) wait(ctx context.Context) error { return poll(ctx, c.try) }
 
 func (c *blobLease) renew(ctx context.Context) error {
 	_, err := c.held.RenewLease(ctx, nil)

@@ -20,11 +20,8 @@ import (
 
 // dynamo compares leases on DynamoDB.
 func dynamo(ctx context.Context, w io.Writer, server servers.Dynamo, r *run) error {
-	client := func() (*dynamodb.Client, *counter) {
-		n := &counter{}
-		return server.Client(func(o *dynamodb.Options) { o.HTTPClient = n }), n
-	}
-	c, n := client()
+	n, n2 := &counter{}, &counter{}
+	c, c2 := server.Client(n.countDynamo), server.Client(n2.countDynamo)
 	table := servers.Unique("peers")
 	if err := dynamostore.CreateTable(ctx, c, table, nil); err != nil {
 		return err
@@ -40,7 +37,6 @@ func dynamo(ctx context.Context, w io.Writer, server servers.Dynamo, r *run) err
 	}
 	ours := &subject{name: "holdfast", claimant: newHoldfast(st, &lease.Options{ManualRenewal: true}), holder: newHoldfast(uncounted, nil), requests: n}
 
-	c2, n2 := client()
 	peerTable := servers.Unique("dynamolock")
 	newPeer := func(c *dynamodb.Client, opts ...dynamolock.ClientOption) func(lock string) (claimant, error) {
 		return func(lock string) (claimant, error) {
@@ -59,6 +55,9 @@ func dynamo(ctx context.Context, w io.Writer, server servers.Dynamo, r *run) err
 	on := on{title: "DynamoDB Local", unit: "requests", raw: rawDynamo(server.Client(), table), spread: 5 * time.Second}
 	return remoteAndWaiting(ctx, w, on, []*subject{ours, peer}, r)
 }
+
+// countDynamo is an option of a client whose requests the counter counts.
+func (c *counter) countDynamo(o *dynamodb.Options) { o.HTTPClient = c }
 
 // rawDynamo returns a function that overwrites one item on the condition that it is
 // still what it was.

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -36,14 +35,7 @@ func startEtcd(ctx context.Context, dir string) (*servers.Etcd, error) {
 	if err := os.Setenv("PATH", dir+string(os.PathListSeparator)+os.Getenv("PATH")); err != nil {
 		return nil, err
 	}
-	members, err := servers.StartEtcd(ctx, dir, 1, "--log-level", "error")
-	if err != nil {
-		for _, m := range members {
-			m.Kill()
-		}
-		return nil, err
-	}
-	return members[0], nil
+	return servers.StartEtcd(ctx, dir, "--log-level", "error")
 }
 
 // etcdMember is a program that coordinates through etcd: a client with a connection and a
@@ -129,14 +121,9 @@ func (m *etcdMember) leave() error {
 	return m.c.Close()
 }
 
-// rss returns the resident memory of a process in bytes, 0 if it cannot be read.
-func rss(pid int) int64 {
-	f, err := os.Open(fmt.Sprintf("/proc/%d/statm", pid))
-	if err != nil {
-		return 0
-	}
-	defer f.Close()
-	text, _ := io.ReadAll(io.LimitReader(f, 1<<10))
+// rss returns the resident memory of this process in bytes, 0 if it cannot be read.
+func rss() int64 {
+	text, _ := os.ReadFile("/proc/self/statm")
 	var size, resident int64
 	if _, err := fmt.Sscan(string(text), &size, &resident); err != nil {
 		return 0

@@ -16,9 +16,9 @@ import (
 )
 
 // files compares locks between processes of one machine, in a directory.
-func files(w io.Writer, parent string, r *run) error {
+func files(_ context.Context, w io.Writer, r *run) error {
 	d := r.each
-	dir, err := os.MkdirTemp(parent, "holdfast-bench-")
+	dir, err := os.MkdirTemp(r.dir, "holdfast-bench-")
 	if err != nil {
 		return err
 	}
@@ -71,7 +71,7 @@ func pairs(dir string, d time.Duration) (map[string]samples, error) {
 	}
 	defer log.Close()
 	record := []byte(strings.Repeat(rand.Text(), 20)) // about as long as a lease's record
-	raw := func() error {
+	cycles := map[string]func() error{"": func() error {
 		for range 2 {
 			if _, err := log.Write(record); err != nil {
 				return err
@@ -81,26 +81,23 @@ func pairs(dir string, d time.Duration) (map[string]samples, error) {
 			}
 		}
 		return nil
-	}
-	opened := map[string]locks{}
+	}}
 	for _, kind := range kinds() {
-		if opened[kind], err = openLocks(kind, dir); err != nil {
+		l, err := openLocks(kind, dir)
+		if err != nil {
 			return nil, err
+		}
+		cycles[kind] = func() error {
+			unlock, err := l.lock(ctx, "pair")
+			if err != nil {
+				return err
+			}
+			return unlock()
 		}
 	}
 	for end := time.Now().Add(4 * d); time.Now().Before(end); {
 		for _, kind := range append(kinds(), "") {
-			f := raw
-			if kind != "" {
-				f = func() error {
-					unlock, err := opened[kind].lock(ctx, "pair")
-					if err != nil {
-						return err
-					}
-					return unlock()
-				}
-			}
-			took, err := timed(f)
+			took, err := timed(cycles[kind])
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", kind, err)
 			}
@@ -200,7 +197,7 @@ func takeovers(kind, dir string) (samples, error) {
 	}
 	var got samples
 	for i := range 11 {
-		one, err := takeover(task{Kind: kind, Dir: dir, Name: fmt.Sprint("takeover", i)}, 100*time.Millisecond)
+		one, err := takeover(task{Kind: kind, Dir: dir, Name: fmt.Sprint("takeover", i, "-"), Locks: 1}, 100*time.Millisecond)
 		if err != nil {
 			return nil, err
 		}
@@ -215,17 +212,9 @@ func fileSystem(dir string) string {
 	if err := unix.Statfs(dir, &st); err != nil {
 		return "unknown file system"
 	}
-	switch uint32(st.Type) {
-	case unix.EXT4_SUPER_MAGIC:
-		return "ext4"
-	case unix.XFS_SUPER_MAGIC:
-		return "XFS"
-	case unix.BTRFS_SUPER_MAGIC:
-		return "btrfs"
-	case unix.TMPFS_MAGIC:
-		return "tmpfs: nothing here is durable"
-	case unix.OVERLAYFS_SUPER_MAGIC:
-		return "overlayfs"
+	names := map[uint32]string{
+		unix.EXT4_SUPER_MAGIC: "ext4", unix.XFS_SUPER_MAGIC: "XFS", unix.BTRFS_SUPER_MAGIC: "btrfs",
+		unix.TMPFS_MAGIC: "tmpfs: nothing here is durable", unix.OVERLAYFS_SUPER_MAGIC: "overlayfs",
 	}
-	return fmt.Sprintf("file system %#x", uint32(st.Type))
+	return cmp.Or(names[uint32(st.Type)], fmt.Sprintf("file system %#x", uint32(st.Type)))
 }

@@ -39,8 +39,8 @@ func (s *flockRename) path(key string) string {
 	return filepath.Join(s.dir, base32.HexEncoding.WithPadding(base32.NoPadding).EncodeToString([]byte(key)))
 }
 
-// The file is the version, a newline and the value.
-func (s *flockRename) read(key string) ([]byte, store.Version, error) {
+// The file is the version, a newline and the value. The rename is atomic: a reader needs no lock.
+func (s *flockRename) Get(_ context.Context, key string) ([]byte, store.Version, error) {
 	data, err := os.ReadFile(s.path(key))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, "", store.ErrNotFound
@@ -52,18 +52,14 @@ func (s *flockRename) read(key string) ([]byte, store.Version, error) {
 	return value, store.Version(version), nil
 }
 
-func (s *flockRename) Get(_ context.Context, key string) ([]byte, store.Version, error) {
-	return s.read(key) // the rename is atomic: a reader needs no lock
-}
-
-func (s *flockRename) Put(_ context.Context, key string, prev store.Version, value []byte) (store.Version, error) {
+func (s *flockRename) Put(ctx context.Context, key string, prev store.Version, value []byte) (store.Version, error) {
 	// Each open file has its own flock; this one is shared by the goroutines of the
 	// process, of which there is one here.
 	if err := unix.Flock(int(s.lock.Fd()), unix.LOCK_EX); err != nil {
 		return "", store.MarkNotApplied(err)
 	}
 	defer unix.Flock(int(s.lock.Fd()), unix.LOCK_UN)
-	current, v, err := s.read(key)
+	current, v, err := s.Get(ctx, key)
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		return "", store.MarkNotApplied(err)
 	}

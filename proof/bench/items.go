@@ -31,8 +31,8 @@ func largeItems(ctx context.Context, w io.Writer, dynamo servers.Dynamo, server 
 		return err
 	}
 	requests := &counter{}
-	db := dynamo.Client(func(o *dynamodb.Options) { o.HTTPClient = requests })
-	s3 := server.Client(func(o *awss3.Options) { o.HTTPClient = requests })
+	db := dynamo.Client(requests.countDynamo)
+	s3 := server.Client(requests.countS3)
 	items, err := dynamotable.New(db, name, nil)
 	if err != nil {
 		return err
@@ -49,20 +49,14 @@ func largeItems(ctx context.Context, w io.Writer, dynamo servers.Dynamo, server 
 	large := func() largeitem.Large { return largeitem.Large{"html": {Body: newBody(body)}} }
 	str := func(s string) types.AttributeValue { return &types.AttributeValueMemberS{Value: s} }
 	var id string // of the round
+	var key largeitem.Key
 	var base *largeitem.Item
 	put := func(object string) error {
 		_, err := s3.PutObject(ctx, &awss3.PutObjectInput{Bucket: &bucket, Key: aws.String("raw/" + object), Body: newBody(body)})
 		return err
 	}
-	key := func() largeitem.Key {
-		k, err := largeitem.NewKey(id)
-		if err != nil {
-			panic(err)
-		}
-		return k
-	}
 	update := func(base *largeitem.Item) error {
-		_, err := s.Update(ctx, key(), largeitem.Change{}, large(), &largeitem.WriteOptions{Base: base})
+		_, err := s.Update(ctx, key, largeitem.Change{}, large(), &largeitem.WriteOptions{Base: base})
 		return err
 	}
 	steps := []struct {
@@ -77,7 +71,7 @@ func largeItems(ctx context.Context, w io.Writer, dynamo servers.Dynamo, server 
 			return err
 		}},
 		{"`Create`", "SDK, `PutObject` and `PutItem`", func() error {
-			result, err := s.Create(ctx, key(), nil, large(), nil)
+			result, err := s.Create(ctx, key, nil, large(), nil)
 			if err == nil {
 				base = result.Item
 			}
@@ -110,7 +104,7 @@ func largeItems(ctx context.Context, w io.Writer, dynamo servers.Dynamo, server 
 			return whole(out.Body, len(body))
 		}},
 		{"`Get`", "SDK, `GetItem` and `GetObject`", func() error {
-			item, err := s.Get(ctx, key(), nil)
+			item, err := s.Get(ctx, key, nil)
 			if err != nil {
 				return err
 			}
@@ -121,6 +115,9 @@ func largeItems(ctx context.Context, w io.Writer, dynamo servers.Dynamo, server 
 	got, sent := map[string]samples{}, map[string]int64{}
 	for end, round := time.Now().Add(4*r.each), 0; time.Now().Before(end); round++ {
 		id = rand.Text()
+		if key, err = largeitem.NewKey(id); err != nil {
+			return err
+		}
 		for _, step := range steps {
 			before := requests.n.Load()
 			took, err := timed(step.run)

@@ -33,8 +33,12 @@ type run struct {
 	waitOnly bool          // measure nothing but waiting
 	rounds   int           // a large body is put and got so often
 	part     string        // of the sessions: measure this alone
+	dir      string        // its file system is measured
+	temp     string        // for the servers, and for large files
+	size     int64         // of a large body, in MiB
 
 	last []func(w io.Writer) error
+	ends []func() // of servers
 }
 
 // later puts off what mostly sleeps: all of that is measured at the same time, after all
@@ -56,7 +60,7 @@ func (r *run) finish(w io.Writer) error {
 func main() {
 	var r run
 	only := flag.String("only", "", "measure only `what`: files, startup, s3, transfers, items, dynamodb, postgresql, mysql, redis, etcd, nats, azure or sessions")
-	size := flag.Int64("size", 128, "how many `MiB` a large object has")
+	flag.Int64Var(&r.size, "size", 128, "how many `MiB` a large object has")
 	flag.DurationVar(&r.each, "for", 2*time.Second, "how long each measurement takes")
 	flag.DurationVar(&r.window, "window", 20*time.Second, "how long many programs use one lock")
 	flag.DurationVar(&r.wait, "wait", 3*time.Minute, "how long those waiters wait that wait long")
@@ -64,8 +68,8 @@ func main() {
 	flag.BoolVar(&r.waitOnly, "wait-only", false, "on DynamoDB, PostgreSQL, MariaDB, Redis, etcd, NATS and Azurite: measure nothing but waiting")
 	flag.IntVar(&r.rounds, "rounds", 9, "how often a large object is put and got")
 	flag.StringVar(&r.part, "part", "", "of the sessions, measure only `what`: holding, takeover, contention, readers or cycles")
-	dir := flag.String("dir", os.TempDir(), "the `directory` whose file system is measured")
-	do := func(io.Reader, io.Writer) error { return measure(*only, *dir, *size<<20, &r) }
+	flag.StringVar(&r.dir, "dir", os.TempDir(), "the `directory` whose file system is measured")
+	do := func(io.Reader, io.Writer) error { return measure(*only, &r) }
 	flag.Func("worker", "run as a worker (used by this program itself)", func(config string) error {
 		var t task
 		do = t.run
@@ -83,125 +87,81 @@ func main() {
 	}
 }
 
-func measure(only, dir string, size int64, r *run) error {
+// measurement measures a part, and prints tables.
+type measurement func(ctx context.Context, w io.Writer, r *run) error
+
+// onEach measures on each of the servers, which it starts one after the other.
+func onEach[S any](measure func(ctx context.Context, w io.Writer, server S, r *run) error, starts ...func(context.Context) (S, error)) measurement {
+	return func(ctx context.Context, w io.Writer, r *run) error {
+		for _, start := range starts {
+			server, err := start(ctx)
+			if err == nil {
+				err = measure(ctx, w, server, r)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+// lasting returns a start of a server that ends with the run: what is put off needs it, too.
+func lasting[S interface{ Kill() }](r *run, dir string, start func(ctx context.Context, dir string) (S, error)) func(context.Context) (S, error) {
+	return func(ctx context.Context) (S, error) {
+		server, err := start(ctx, dir)
+		if err == nil {
+			r.ends = append(r.ends, server.Kill)
+		}
+		return server, err
+	}
+}
+
+func measure(only string, r *run) (err error) {
 	ctx := context.Background()
 	var set servers.Set
 	defer set.Close()
-	temp, err := os.MkdirTemp("", "holdfast-bench-")
-	if err != nil {
+	if r.temp, err = os.MkdirTemp("", "holdfast-bench-"); err != nil {
 		return err
 	}
-	defer os.RemoveAll(temp)
-	var ends []func()
+	defer os.RemoveAll(r.temp)
 	defer func() {
-		for _, end := range ends {
+		for _, end := range r.ends {
 			end()
 		}
 	}()
-	onS3 := func(measure func(servers.S3) error) func() error {
-		return func() error {
-			for _, start := range []func(context.Context) (servers.S3, error){set.StartVersityGW, set.StartMinIO} {
-				server, err := start(ctx)
-				if err == nil {
-					err = measure(server)
-				}
-				if err != nil {
-					return err
-				}
-			}
-			return nil
-		}
-	}
 	for _, part := range []struct {
 		name    string
-		measure func() error
+		measure measurement
 	}{
-		{"files", func() error { return files(os.Stdout, dir, r) }},
-		{"startup", func() error { return startup(os.Stdout, dir, r) }},
-		{"s3", onS3(func(server servers.S3) error { return s3(ctx, os.Stdout, server, r) })},
-		{"transfers", onS3(func(server servers.S3) error { return transfers(ctx, os.Stdout, server, temp, size, r) })},
-		{"items", func() error {
-			db, err := set.StartDynamoDB(ctx)
-			if err != nil {
-				return err
-			}
+		{"files", files},
+		{"startup", startup},
+		{"s3", onEach(s3, set.StartVersityGW, set.StartMinIO)},
+		{"transfers", onEach(transfers, set.StartVersityGW, set.StartMinIO)},
+		{"items", onEach(func(ctx context.Context, w io.Writer, db servers.Dynamo, r *run) error {
 			server, err := set.StartVersityGW(ctx)
 			if err != nil {
 				return err
 			}
-			return largeItems(ctx, os.Stdout, db, server, r)
-		}},
-		{"dynamodb", func() error {
-			server, err := set.StartDynamoDB(ctx)
-			if err != nil {
-				return err
-			}
-			return dynamo(ctx, os.Stdout, server, r)
-		}},
-		{"postgresql", func() error {
-			server, err := servers.StartPostgres(ctx, temp)
-			if err != nil {
-				return err
-			}
-			ends = append(ends, server.Kill)
-			return postgres(ctx, os.Stdout, server, r)
-		}},
-		{"mysql", func() error {
-			server, err := servers.StartMariaDB(ctx, temp)
-			if err != nil {
-				return err
-			}
-			ends = append(ends, server.Kill)
-			return onMySQL(ctx, os.Stdout, server, r)
-		}},
-		{"redis", func() error {
-			server, err := servers.StartRedis(ctx, temp)
-			if err != nil {
-				return err
-			}
-			ends = append(ends, server.Kill)
-			return onRedis(ctx, os.Stdout, server, r)
-		}},
-		{"azure", func() error {
-			server, err := servers.StartAzurite(ctx, "")
-			if err != nil {
-				return err
-			}
-			ends = append(ends, server.Kill)
-			return azure(ctx, os.Stdout, server, r)
-		}},
-		{"etcd", func() error {
-			server, err := startEtcd(ctx, temp)
-			if err != nil {
-				return err
-			}
-			ends = append(ends, server.Kill)
-			return quorum(ctx, os.Stdout, "etcd", server.Address(), r, kindEtcdStore, kindEtcdMutex)
-		}},
-		{"nats", func() error {
-			members, err := servers.StartNATS(ctx, temp, 1, "")
-			for _, m := range members {
-				ends = append(ends, m.Kill)
-			}
-			if err != nil {
-				return err
-			}
-			return quorum(ctx, os.Stdout, "NATS", members[0].Address(), r, kindNATSStore, kindKVCreate)
-		}},
-		{"sessions", func() error {
-			server, err := set.StartVersityGW(ctx)
-			if err != nil {
-				return err
-			}
-			return coordination(ctx, os.Stdout, dir, server, r)
-		}},
-		{"", func() error { return r.finish(os.Stdout) }},
+			return largeItems(ctx, w, db, server, r)
+		}, set.StartDynamoDB)},
+		{"dynamodb", onEach(dynamo, set.StartDynamoDB)},
+		{"postgresql", onEach(postgres, lasting(r, r.temp, servers.StartPostgres))},
+		{"mysql", onEach(onMySQL, lasting(r, r.temp, func(ctx context.Context, dir string) (*servers.MariaDB, error) {
+			return servers.StartMariaDB(ctx, dir)
+		}))},
+		{"redis", onEach(onRedis, lasting(r, r.temp, servers.StartRedis))},
+		{"azure", onEach(azure, lasting(r, "", servers.StartAzurite))},
+		{"etcd", onEach(quorum[*servers.Etcd]("etcd", kindEtcdStore, kindEtcdMutex), lasting(r, r.temp, startEtcd))},
+		{"nats", onEach(quorum[*servers.NATS]("NATS", kindNATSStore, kindKVCreate), lasting(r, r.temp, servers.StartNATS))},
+		{"sessions", onEach(coordination, set.StartVersityGW)},
+		{"", func(_ context.Context, w io.Writer, r *run) error { return r.finish(w) }},
 	} {
 		if only != "" && part.name != "" && only != part.name {
 			continue
 		}
 		began := time.Now()
-		if err := part.measure(); err != nil {
+		if err := part.measure(ctx, os.Stdout, r); err != nil {
 			return fmt.Errorf("%s: %w", cmp.Or(part.name, "waiting"), err)
 		}
 		fmt.Fprintf(os.Stderr, "%s: %.0f s\n", cmp.Or(part.name, "waiting"), time.Since(began).Seconds())

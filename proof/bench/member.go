@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"runtime"
 	"runtime/debug"
 	"sync"
@@ -261,7 +260,7 @@ func (e *errand) hold(ctx context.Context, m member, kept []lock) (*holding, err
 		debug.FreeOSMemory()
 		var s runtime.MemStats
 		runtime.ReadMemStats(&s)
-		return int64(s.HeapAlloc + s.StackInuse), rss(os.Getpid())
+		return int64(s.HeapAlloc + s.StackInuse), rss()
 	}
 	inUse, resident := memory()
 	requests := e.Place.requests.Load()

@@ -54,7 +54,14 @@ func openPostgres(kind, url string, n *counter, keep bool) (claimants, error) {
 	db.SetMaxOpenConns(8)
 	db.SetMaxIdleConns(8)
 	if kind == kindPGLock {
-		return newPGLock(db, keep), nil
+		var opts []pglock.ClientOption
+		if !keep {
+			opts = append(opts, pglock.WithHeartbeatFrequency(0))
+		}
+		return func(lock string) (claimant, error) {
+			c, err := pglock.UnsafeNew(db, opts...)
+			return &rowLock{c: c, name: lock}, err
+		}, nil
 	}
 	st, err := sqlstore.New(db, sqlstore.PostgreSQL, &sqlstore.Options{Name: url, Listen: sqlstore.Listener(
 		func(ctx context.Context) (*pgx.Conn, error) { return pgx.ConnectConfig(ctx, config) },
@@ -96,17 +103,6 @@ type rowLock struct {
 	c    *pglock.Client
 	name string
 	lock *pglock.Lock
-}
-
-func newPGLock(db *sql.DB, keep bool) func(lock string) (claimant, error) {
-	return func(lock string) (claimant, error) {
-		var opts []pglock.ClientOption
-		if !keep {
-			opts = append(opts, pglock.WithHeartbeatFrequency(0))
-		}
-		c, err := pglock.UnsafeNew(db, opts...)
-		return &rowLock{c: c, name: lock}, err
-	}
 }
 
 func (c *rowLock) try(ctx context.Context) (bool, error) {
@@ -183,7 +179,6 @@ func dead(w io.Writer, title, url string, kinds []string) error {
 // takeover kills a worker that has all locks of a task, and returns the times until another worker, which waits for
 // them, has each. The pause lets the other worker wait for all.
 func takeover(t task, pause time.Duration) (got samples, err error) {
-	locks := max(t.Locks, 1)
 	var pair [2]*process
 	for i := range pair {
 		if pair[i], err = startWorker(t); err != nil {
@@ -196,7 +191,7 @@ func takeover(t task, pause time.Duration) (got samples, err error) {
 		if i == 1 {
 			break // it waits
 		}
-		for range locks {
+		for range t.Locks {
 			if _, err := pair[i].next("held"); err != nil {
 				return nil, err
 			}
@@ -204,7 +199,7 @@ func takeover(t task, pause time.Duration) (got samples, err error) {
 	}
 	time.Sleep(pause)
 	at := pair[0].kill()
-	for range locks {
+	for range t.Locks {
 		l, err := pair[1].next("held")
 		if err != nil {
 			return nil, err

@@ -146,14 +146,7 @@ func (c *kvLock) try(ctx context.Context) (_ bool, err error) {
 	return unlessRefused(errors.Is(err, jetstream.ErrKeyExists), err)
 }
 
-func (c *kvLock) wait(ctx context.Context) error {
-	for {
-		if got, err := c.try(ctx); got || err != nil {
-			return err
-		}
-		time.Sleep(time.Second)
-	}
-}
+func (c *kvLock) wait(ctx context.Context) error { return poll(ctx, c.try) }
 
 func (c *kvLock) renew(ctx context.Context) (err error) {
 	c.revision, err = c.kv.Update(ctx, c.name, []byte("held"), c.revision)
@@ -173,13 +166,14 @@ func (d countingDialer) Dial(network, address string) (net.Conn, error) {
 }
 
 // quorum compares locks of several kinds on one server.
-func quorum(ctx context.Context, w io.Writer, title, address string, r *run, kinds ...string) error {
-	on := on{title: title, unit: "requests", spread: 5 * time.Second, lateLocks: 5}
-	var err error
-	if on.raw, err = rawQuorum(ctx, kinds[0], address); err != nil {
-		return err
+func quorum[S interface{ Address() string }](title string, kinds ...string) func(ctx context.Context, w io.Writer, server S, r *run) error {
+	return func(ctx context.Context, w io.Writer, server S, r *run) (err error) {
+		on := on{title: title, unit: "requests", spread: 5 * time.Second, lateLocks: 5}
+		if on.raw, err = rawQuorum(ctx, kinds[0], server.Address()); err != nil {
+			return err
+		}
+		return onServer(ctx, w, on, server.Address(), r, kinds...)
 	}
-	return onServer(ctx, w, on, address, r, kinds...)
 }
 
 // rawQuorum returns a function that overwrites one key on the condition that it is still what it was.

@@ -8,7 +8,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -74,6 +73,15 @@ func (f claimants) lock(ctx context.Context, name string) (func() error, error) 
 		return nil, err
 	}
 	return func() error { return c.release(ctx) }, c.wait(ctx)
+}
+
+// take returns a claimant that has taken the lock.
+func (f claimants) take(ctx context.Context, name string) (claimant, error) {
+	c, err := f(name)
+	if err != nil {
+		return nil, err
+	}
+	return c, must(c.try(ctx))
 }
 
 // openClaimants opens locks of a kind on the server at an address, whose requests n counts. Claimants that are to keep
@@ -173,6 +181,16 @@ func (r *renewer) release(ctx context.Context) error {
 	return r.claimant.release(ctx)
 }
 
+// poll takes a lock whose server wakes no waiter.
+func poll(ctx context.Context, try func(context.Context) (bool, error)) error {
+	for {
+		if got, err := try(ctx); got || err != nil {
+			return err
+		}
+		time.Sleep(time.Second)
+	}
+}
+
 // unlessRefused is the result of a request that the server may refuse, as it should if another holds the lock.
 func unlessRefused(refused bool, err error) (done bool, _ error) {
 	if refused {
@@ -199,19 +217,16 @@ func steps() []step {
 		{"acquire again, by the holder before", func(ctx context.Context, m *life) error { return must(m.a.try(ctx)) }},
 		{"release again", func(ctx context.Context, m *life) error { return m.a.release(ctx) }},
 		{"acquire, an old lock, nothing known", func(ctx context.Context, m *life) (err error) {
-			if m.b, err = m.s.claimant(m.lock); err != nil {
-				return err
-			}
-			return must(m.b.try(ctx))
+			m.b, err = m.s.claimant.take(ctx, m.lock)
+			return err
 		}},
 	}
 }
 
 // counts returns the requests of each step. It runs all of them several times, and
 // fails if they are not always the same.
-func (s *subject) counts(ctx context.Context) (map[string]int, error) {
-	var first map[string]int
-	for range 5 {
+func (s *subject) counts(ctx context.Context) (first []int, _ error) {
+	for round := range 5 {
 		m := &life{s: s, lock: "count-" + rand.Text()}
 		var err error
 		if m.a, err = s.claimant(m.lock); err != nil {
@@ -220,24 +235,19 @@ func (s *subject) counts(ctx context.Context) (map[string]int, error) {
 		if m.b, err = s.claimant(m.lock); err != nil {
 			return nil, err
 		}
-		got := map[string]int{}
-		for _, st := range steps() {
+		for i, st := range steps() {
 			n, err := s.count(func() error { return st.run(ctx, m) })
 			if err != nil {
 				return nil, fmt.Errorf("%s: %s: %w", s.name, st.name, err)
 			}
-			got[st.name] = n
+			if round == 0 {
+				first = append(first, n)
+			} else if first[i] != n {
+				return nil, fmt.Errorf("%s: %s: %d, then %d", s.name, st.name, first[i], n)
+			}
 		}
 		if err := m.b.release(ctx); err != nil {
 			return nil, err
-		}
-		if first == nil {
-			first = got
-		}
-		for name, n := range got {
-			if first[name] != n {
-				return nil, fmt.Errorf("%s: %s: %d, then %d", s.name, name, first[name], n)
-			}
 		}
 	}
 	return first, nil
@@ -306,26 +316,20 @@ func remoteAndWaiting(ctx context.Context, w io.Writer, on on, subjects []*subje
 func remote(ctx context.Context, w io.Writer, on on, subjects []*subject, r *run) error {
 	fmt.Fprintf(w, "### On %s\n\n", on.title)
 	t := table{head: []string{on.unit}}
-	byStep := make([][]string, len(steps()))
-	for i, st := range steps() {
-		byStep[i] = []string{st.name}
+	for _, st := range steps() {
+		t.row(st.name)
 	}
+	cycle := []string{"**acquire again + release**"}
 	for _, s := range subjects {
 		t.head = append(t.head, s.name)
 		counts, err := s.counts(ctx)
 		if err != nil {
 			return err
 		}
-		for i, st := range steps() {
-			byStep[i] = append(byStep[i], fmt.Sprint(counts[st.name]))
+		for i, n := range counts {
+			t.rows[i] = append(t.rows[i], fmt.Sprint(n))
 		}
-	}
-	t.rows = byStep
-	cycle := []string{"**acquire again + release**"}
-	for i := range subjects {
-		again, _ := strconv.Atoi(byStep[5][i+1])
-		release, _ := strconv.Atoi(byStep[6][i+1])
-		cycle = append(cycle, fmt.Sprintf("**%d**", again+release))
+		cycle = append(cycle, fmt.Sprintf("**%d**", counts[5]+counts[6]))
 	}
 	t.row(cycle...)
 	t.print(w)
@@ -334,16 +338,20 @@ func remote(ctx context.Context, w io.Writer, on on, subjects []*subject, r *run
 
 // times measures the one-request operations in turns with bare conditional writes.
 func times(ctx context.Context, w io.Writer, subjects []*subject, raw func(context.Context) error, d time.Duration) error {
-	names := []string{"acquire again", "renew", "release"}
+	operations := []struct {
+		name string
+		run  func(c claimant) error
+	}{
+		{"acquire again", func(c claimant) error { return must(c.try(ctx)) }},
+		{"renew", func(c claimant) error { return c.renew(ctx) }},
+		{"release", func(c claimant) error { return c.release(ctx) }},
+	}
 	got := map[string]samples{}
 	claimants := map[*subject]claimant{}
 	for _, s := range subjects {
-		c, err := s.claimant("time-" + rand.Text())
-		if err != nil {
-			return err
-		}
 		// Once before, so that the next acquire is "again".
-		if err := must(c.try(ctx)); err != nil {
+		c, err := s.claimant.take(ctx, "time-"+rand.Text())
+		if err != nil {
 			return err
 		}
 		if err := c.release(ctx); err != nil {
@@ -362,20 +370,11 @@ func times(ctx context.Context, w io.Writer, subjects []*subject, raw func(conte
 	for end := time.Now().Add(4 * d); time.Now().Before(end); {
 		for _, s := range subjects {
 			c := claimants[s]
-			for _, name := range names {
+			for _, op := range operations {
 				if err := add("raw", func() error { return raw(ctx) }); err != nil {
 					return err
 				}
-				err := add(s.name+name, func() error {
-					switch name {
-					case "acquire again":
-						return must(c.try(ctx))
-					case "renew":
-						return c.renew(ctx)
-					}
-					return c.release(ctx)
-				})
-				if err != nil {
+				if err := add(s.name+op.name, func() error { return op.run(c) }); err != nil {
 					return err
 				}
 			}
@@ -386,10 +385,10 @@ func times(ctx context.Context, w io.Writer, subjects []*subject, raw func(conte
 	for _, s := range subjects {
 		t.head = append(t.head, s.name)
 	}
-	for _, name := range names {
-		row := []string{name}
+	for _, op := range operations {
+		row := []string{op.name}
 		for _, s := range subjects {
-			took := got[s.name+name].at(0.25)
+			took := got[s.name+op.name].at(0.25)
 			row = append(row, fmt.Sprintf("%s; %s", short(took), ratio(took, base)))
 		}
 		t.row(row...)
@@ -433,13 +432,10 @@ func (s *subject) waiting(ctx context.Context, waiters int, wait, spread time.Du
 	pairs := make([]pair, waiters)
 	for i := range pairs {
 		p, lock := &pairs[i], "wait-"+rand.Text()
-		if p.holder, err = s.holder(lock); err != nil {
+		if p.holder, err = s.holder.take(ctx, lock); err != nil {
 			return 0, nil, err
 		}
 		if p.waiter, err = s.claimant(lock); err != nil {
-			return 0, nil, err
-		}
-		if err := must(p.holder.try(ctx)); err != nil {
 			return 0, nil, err
 		}
 	}

@@ -26,65 +26,65 @@ func s3(ctx context.Context, w io.Writer, server servers.S3, r *run) error {
 	if err := server.CreateBucket(ctx, bucket, false); err != nil {
 		return err
 	}
-	client := func() (*awss3.Client, *counter) {
-		n := &counter{}
-		return server.Client(func(o *awss3.Options) { o.HTTPClient = n }), n
-	}
-	ours := func(name, bucket string, o *s3store.Options, fresh bool) (*subject, error) {
-		c, n := client()
-		b, err := s3bucket.New(c, bucket, nil)
-		if err != nil {
-			return nil, err
-		}
-		st, err := s3store.New(b, "", o)
-		if err != nil {
-			return nil, err
-		}
-		return &subject{name: name, claimant: newHoldfast(st, &lease.Options{ManualRenewal: true, AssumeNew: fresh}), requests: n}, nil
-	}
 	// Known to honour conditions, as AWS is, or a server that doctor passed.
 	trusted := &s3store.Options{Trusted: true}
-	normal, err := ours("holdfast", bucket, trusted, false)
+	normal, err := s3Subject(server, "holdfast", bucket, trusted, false)
 	if err != nil {
 		return err
 	}
-	fresh, err := ours("holdfast, `AssumeNew`", bucket, trusted, true)
+	fresh, err := s3Subject(server, "holdfast, `AssumeNew`", bucket, trusted, true)
 	if err != nil {
 		return err
 	}
-	claimants, n := litestreamClaimants(server, bucket)
-	peer := &subject{name: "litestream", requests: n, claimant: claimants}
 	// How long a waiter pauses is as on DynamoDB, where it is measured.
-	on := on{title: "S3: " + server.Name, unit: "requests", raw: rawS3(server.Client(), bucket)}
-	if err := remote(ctx, w, on, []*subject{normal, fresh, peer}, r); err != nil {
+	on := on{title: "S3: " + server.Name, unit: "requests", raw: rawS3(server.Client(), bucket, "raw", func(in *awss3.PutObjectInput) {
+		in.ContentType = aws.String("application/json")
+		in.Body = strings.NewReader(fmt.Sprintf("{%q:%q}", "pad", strings.Repeat(rand.Text(), 19))) // as long as a record
+	})}
+	if err := remote(ctx, w, on, []*subject{normal, fresh, litestreamOn(server, bucket)}, r); err != nil {
 		return err
 	}
-	if err := firstRuns(ctx, w, server, ours); err != nil {
+	if err := firstRuns(ctx, w, server); err != nil {
 		return err
 	}
 	r.later(func(w io.Writer) error { return deadOnS3(ctx, w, server, bucket) })
 	return nil
 }
 
+// openS3 opens registers in a bucket.
+func openS3(c *awss3.Client, bucket, prefix string, o *s3store.Options) (*s3store.Store, error) {
+	b, err := s3bucket.New(c, bucket, nil)
+	if err != nil {
+		return nil, err
+	}
+	return s3store.New(b, prefix, o)
+}
+
+// countS3 is an option of a client whose requests the counter counts.
+func (c *counter) countS3(o *awss3.Options) { o.HTTPClient = c }
+
+// s3Subject is holdfast on a bucket. With fresh, it takes each lock for a new one.
+func s3Subject(server servers.S3, name, bucket string, o *s3store.Options, fresh bool) (*subject, error) {
+	n := &counter{}
+	st, err := openS3(server.Client(n.countS3), bucket, "", o)
+	return &subject{name: name, claimant: newHoldfast(st, &lease.Options{ManualRenewal: true, AssumeNew: fresh}), requests: n}, err
+}
+
 // firstRuns counts the requests of a first run, with a new lock on a server that was not tested
 // before: the test of the server, an acquire and a release.
-func firstRuns(ctx context.Context, w io.Writer, server servers.S3, ours func(name, bucket string, o *s3store.Options, fresh bool) (*subject, error)) error {
+func firstRuns(ctx context.Context, w io.Writer, server servers.S3) error {
 	for _, versioned := range []bool{false, true} {
 		bucket := servers.Unique("first")
 		if err := server.CreateBucket(ctx, bucket, versioned); err != nil {
 			return err
 		}
-		s, err := ours("first", bucket, nil, true)
+		s, err := s3Subject(server, "first", bucket, nil, true)
 		if err != nil {
 			return err
 		}
-		peers, n := litestreamClaimants(server, bucket)
-		peer := &subject{requests: n, claimant: peers}
+		peer := litestreamOn(server, bucket)
 		for _, s := range []*subject{s, peer} {
-			c, err := s.claimant("first")
-			if err == nil {
-				err = must(c.try(ctx))
-			}
+			c, err := s.claimant.take(ctx, "first")
 			if err == nil {
 				err = c.release(ctx)
 			}
@@ -104,56 +104,42 @@ func firstRuns(ctx context.Context, w io.Writer, server servers.S3, ours func(na
 func deadOnS3(ctx context.Context, w io.Writer, server servers.S3, bucket string) error {
 	const ttl, locks = 2 * time.Second, 20
 	n := &counter{}
-	b, err := s3bucket.New(server.Client(func(o *awss3.Options) { o.HTTPClient = n }), bucket, nil)
+	st, err := openS3(server.Client(n.countS3), bucket, "dead", &s3store.Options{Trusted: true, MaxClockSkew: 3 * time.Second})
 	if err != nil {
 		return err
 	}
-	st, err := s3store.New(b, "dead", &s3store.Options{Trusted: true, MaxClockSkew: 3 * time.Second})
-	if err != nil {
-		return err
-	}
-	s := &subject{claimant: newHoldfast(st, &lease.Options{ManualRenewal: true, TTL: ttl, Grace: -1, Tuning: lease.Tuning{Margin: ttl / 10}}), requests: n}
+	open := claimants(newHoldfast(st, &lease.Options{ManualRenewal: true, TTL: ttl, Grace: -1, Tuning: lease.Tuning{Margin: ttl / 10}}))
 	for i := range locks {
-		c, err := s.claimant(fmt.Sprint("dead", i))
-		if err != nil {
-			return err
-		}
-		if err := must(c.try(ctx)); err != nil {
+		if _, err := open.take(ctx, fmt.Sprint("dead", i)); err != nil {
 			return err
 		}
 	}
 	time.Sleep(ttl + 7*time.Second)
 	var took samples
-	requests := 0
+	before := n.n.Load()
 	for i := range locks {
-		c, err := s.claimant(fmt.Sprint("dead", i))
+		c, err := open(fmt.Sprint("dead", i))
 		if err != nil {
 			return err
 		}
-		var d time.Duration
-		k, err := s.count(func() (err error) {
-			d, err = timed(func() error { return must(c.try(ctx)) })
-			return err
-		})
+		d, err := timed(func() error { return must(c.try(ctx)) })
 		if err != nil {
 			return fmt.Errorf("a dead lock at the first look: %w", err)
 		}
-		took, requests = append(took, d), requests+k
+		took = append(took, d)
 	}
 	fmt.Fprintf(w, "On %s a lock whose holder died long ago is taken at the first look, by the store's own clock: %.3g requests, %s.\n\n", server.Name,
-		float64(requests)/locks, short(took.median()))
+		float64(n.n.Load()-before)/locks, short(took.median()))
 	return nil
 }
 
 // rawS3 returns a function that overwrites one object on the condition that it is
-// still what it was.
-func rawS3(c *awss3.Client, bucket string) func(context.Context) error {
+// still what it was. The function fill sets its body.
+func rawS3(c *awss3.Client, bucket, key string, fill func(in *awss3.PutObjectInput)) func(context.Context) error {
 	etag := ""
 	return func(ctx context.Context) error {
-		in := &awss3.PutObjectInput{
-			Bucket: &bucket, Key: aws.String("raw"), ContentType: aws.String("application/json"),
-			Body: strings.NewReader(fmt.Sprintf("{%q:%q}", "pad", strings.Repeat(rand.Text(), 19))), // as long as a record
-		}
+		in := &awss3.PutObjectInput{Bucket: &bucket, Key: &key}
+		fill(in)
 		if etag == "" {
 			in.IfNoneMatch = aws.String("*")
 		} else {
@@ -167,16 +153,16 @@ func rawS3(c *awss3.Client, bucket string) func(context.Context) error {
 	}
 }
 
-// litestreamClaimants returns claimants of litestream whose requests are counted.
-func litestreamClaimants(server servers.S3, bucket string) (func(lock string) (claimant, error), *counter) {
+// litestreamOn is litestream on a bucket.
+func litestreamOn(server servers.S3, bucket string) *subject {
 	n := &counter{}
-	c := server.Client(func(o *awss3.Options) { o.HTTPClient = n })
-	return func(lock string) (claimant, error) {
+	c := server.Client(n.countS3)
+	return &subject{name: "litestream", requests: n, claimant: func(lock string) (claimant, error) {
 		l := litestreams3.NewLeaser()
 		l.SetClient(c)
 		l.Bucket, l.Path, l.Owner = bucket, lock, rand.Text()
 		return &litestreamLease{leaser: l}, nil
-	}, n
+	}}
 }
 
 // litestreamLease is the leaser of litestream. It does not wait.

@@ -12,15 +12,14 @@ import (
 	"sync"
 	"time"
 
-	"github.com/holdfast-go/holdfast/aws/s3bucket"
 	"github.com/holdfast-go/holdfast/aws/s3store"
 	"github.com/holdfast-go/holdfast/proof/integration/servers"
 )
 
 // coordination compares many locks of one program, and many programs at one lock: plain
 // leases, leases under a session, and what etcd and ZooKeeper have for that, in one run.
-func coordination(ctx context.Context, w io.Writer, parent string, server servers.S3, r *run) error {
-	dir, err := os.MkdirTemp(parent, "holdfast-bench-")
+func coordination(ctx context.Context, w io.Writer, server servers.S3, r *run) error {
+	dir, err := os.MkdirTemp(r.dir, "holdfast-bench-")
 	if err != nil {
 		return err
 	}
@@ -173,23 +172,18 @@ func kill(place place, locks int) (at int64, got taken, err error) {
 // contention measures a lock that a hundred programs want all the time.
 func (c *comparison) contention(ctx context.Context, w io.Writer) error {
 	const members, ttl = 100, 30 * time.Second
+	names := map[mode]string{fair: ", fair"}
 	for _, kind := range []struct {
 		title string
 		modes map[string][]mode
-		names map[mode]string
 	}{
-		{fmt.Sprintf("%d programs want one lock again and again", members), map[string][]mode{systemPlain: {exclusive}, systemSession: {exclusive, fair}, systemEtcd: {fair}, systemZoo: {fair}},
-			map[mode]string{exclusive: "", fair: ", fair"}},
-		{fmt.Sprintf("%d programs want one of %d slots again and again", members, semaphore), map[string][]mode{systemSession: {slots}, systemZoo: {slots}},
-			map[mode]string{slots: ""}},
+		{fmt.Sprintf("%d programs want one lock again and again", members), map[string][]mode{systemPlain: {exclusive}, systemSession: {exclusive, fair}, systemEtcd: {fair}, systemZoo: {fair}}},
+		{fmt.Sprintf("%d programs want one of %d slots again and again", members, semaphore), map[string][]mode{systemSession: {slots}, systemZoo: {slots}}},
 	} {
 		t := table{head: []string{kind.title, "grants a second", "requests for a grant", "grants of one program: least, median, most", "wait, median (99 %)"}}
 		for _, system := range systems() {
 			for _, mode := range kind.modes[system] {
 				s, err := c.crowd(ctx, system, mode, members, ttl)
-				if errors.Is(err, errAbsent) {
-					continue
-				}
 				if err != nil {
 					return fmt.Errorf("%s: %w", system, err)
 				}
@@ -198,18 +192,16 @@ func (c *comparison) contention(ctx context.Context, w io.Writer) error {
 					n += k
 				}
 				slices.Sort(s.grants)
-				t.row(system+kind.names[mode], fmt.Sprintf("%.0f", float64(n)/c.r.window.Seconds()), fmt.Sprintf("%.3g", float64(s.requests)/float64(max(n, 1))),
+				t.row(system+names[mode], fmt.Sprintf("%.0f", float64(n)/c.r.window.Seconds()), fmt.Sprintf("%.3g", float64(s.requests)/float64(max(n, 1))),
 					fmt.Sprintf("%d, %d, %d", s.grants[0], s.grants[len(s.grants)/2], s.grants[len(s.grants)-1]), fmt.Sprintf("%s (%s)", short(s.waits.median()), short(s.waits.at(0.99))))
 			}
 		}
-		if len(t.rows) > 0 {
-			t.print(w)
-		}
+		t.print(w)
 	}
 	return nil
 }
 
-// spread is how a lock went round.
+// rounds is how a lock went round.
 type rounds struct {
 	grants   []int // of each member
 	requests int64
@@ -364,14 +356,12 @@ func (c *comparison) cycles(ctx context.Context, w io.Writer) error {
 	}{{systemPlain, "", exclusive}, {systemPlain, ", linger", linger}, {systemSession, ", linger", linger}, {systemEtcd, "", exclusive}, {systemZoo, "", exclusive}} {
 		place, on := c.place(o.system, ttl), ""
 		if _, served := c.servers[o.system]; !served {
-			b, err := s3bucket.New(c.s3.Client(), bucket, nil)
+			// Known to honour conditions, as AWS is.
+			st, err := openS3(c.s3.Client(), bucket, strings.ReplaceAll(o.system+o.title, " ", "-"), &s3store.Options{Trusted: true})
 			if err != nil {
 				return err
 			}
-			// Known to honour conditions, as AWS is.
-			if place.store, err = s3store.New(b, strings.ReplaceAll(o.system+o.title, " ", "-"), &s3store.Options{Trusted: true}); err != nil {
-				return err
-			}
+			place.store = st
 			on = ", on S3 (" + c.s3.Name + ")"
 		}
 		place.count()
@@ -390,8 +380,8 @@ func (c *comparison) cycles(ctx context.Context, w io.Writer) error {
 			return err
 		}
 	}
-	peer, n := litestreamClaimants(c.s3, bucket)
-	l, err := peer("cycle")
+	peer := litestreamOn(c.s3, bucket)
+	l, err := peer.claimant("cycle")
 	if err != nil {
 		return err
 	}
@@ -400,7 +390,7 @@ func (c *comparison) cycles(ctx context.Context, w io.Writer) error {
 			return err
 		}
 		return l.release(ctx)
-	}, func() error { return nil }, n.n.Load)
+	}, func() error { return nil }, peer.requests.n.Load)
 	t.print(w)
 	return err
 }

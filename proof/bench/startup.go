@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -22,8 +23,8 @@ type program struct {
 // startup compares "holdfast run x -- true" in a directory with flock(1), and with what no
 // such command can do without: the programs are started in turns, so that all of them meet
 // the same machine.
-func startup(w io.Writer, parent string, r *run) error {
-	dir, err := os.MkdirTemp(parent, "holdfast-bench-")
+func startup(_ context.Context, w io.Writer, r *run) error {
+	dir, err := os.MkdirTemp(r.dir, "holdfast-bench-")
 	if err != nil {
 		return err
 	}

@@ -22,7 +22,7 @@ import (
 )
 
 // transfers compares puts and gets of objects with those of the SDK, on one S3 server.
-func transfers(ctx context.Context, w io.Writer, server servers.S3, dir string, size int64, r *run) error {
+func transfers(ctx context.Context, w io.Writer, server servers.S3, r *run) error {
 	bucket := servers.Unique("transfers")
 	if err := server.CreateBucket(ctx, bucket, false); err != nil {
 		return err
@@ -31,14 +31,14 @@ func transfers(ctx context.Context, w io.Writer, server servers.S3, dir string, 
 	if err := smallPuts(ctx, w, server, bucket, r.each); err != nil {
 		return err
 	}
-	return largeBodies(ctx, w, server, bucket, dir, size, r.rounds)
+	return largeBodies(ctx, w, server, bucket, r)
 }
 
 // smallPuts measures conditional puts of 4 KiB in turns: bare ones of the SDK, those of a
 // bucket, and those of a client.
 func smallPuts(ctx context.Context, w io.Writer, server servers.S3, bucket string, d time.Duration) error {
 	requests := &counter{}
-	b, err := s3bucket.New(server.Client(func(o *awss3.Options) { o.HTTPClient = requests }), bucket, &s3bucket.Options{AssumeAbilities: object.Abilities()})
+	b, err := s3bucket.New(server.Client(requests.countS3), bucket, &s3bucket.Options{AssumeAbilities: object.Abilities()})
 	if err != nil {
 		return err
 	}
@@ -51,19 +51,10 @@ func smallPuts(ctx context.Context, w io.Writer, server servers.S3, bucket strin
 	state := map[string]object.Info{}
 	sdk := server.Client()
 	raw := func(key string, metadata func() map[string]string) func() error {
-		return func() error {
-			in := &awss3.PutObjectInput{Bucket: &bucket, Key: &key, Body: newBody(body), ContentType: aws.String("application/octet-stream"), Metadata: metadata()}
-			if etag := string(state[key].Version); etag == "" {
-				in.IfNoneMatch = aws.String("*")
-			} else {
-				in.IfMatch = &etag
-			}
-			out, err := sdk.PutObject(ctx, in)
-			if err == nil {
-				state[key] = object.Info{Version: object.Version(aws.ToString(out.ETag))}
-			}
-			return err
-		}
+		put := rawS3(sdk, bucket, key, func(in *awss3.PutObjectInput) {
+			in.Body, in.ContentType, in.Metadata = newBody(body), aws.String("application/octet-stream"), metadata()
+		})
+		return func() error { return put(ctx) }
 	}
 	subjects := []struct {
 		name string
@@ -130,7 +121,7 @@ func newBody(body []byte) io.Reader {
 // largeBodies measures a put and a get of a file, in turns by the SDK's transfer manager
 // and by this library, both with parts of the same size and as many at a time. The lower quartile
 // counts: a server that joins parts on a busy disk takes up to ten times as long.
-func largeBodies(ctx context.Context, w io.Writer, server servers.S3, bucket, dir string, size int64, rounds int) error {
+func largeBodies(ctx context.Context, w io.Writer, server servers.S3, bucket string, r *run) error {
 	// The manager sends checksums whatever its client says. A server that gets none computes
 	// others, which takes it longer.
 	client := server.Client(func(o *awss3.Options) { o.RequestChecksumCalculation = aws.RequestChecksumCalculationWhenSupported })
@@ -144,7 +135,7 @@ func largeBodies(ctx context.Context, w io.Writer, server servers.S3, bucket, di
 	if err != nil {
 		return err
 	}
-	source, target := filepath.Join(dir, "source"), filepath.Join(dir, "target")
+	source, target, size := filepath.Join(r.temp, "source"), filepath.Join(r.temp, "target"), r.size<<20
 	if err := fillFile(source, size); err != nil {
 		return err
 	}
@@ -176,47 +167,39 @@ func largeBodies(ctx context.Context, w io.Writer, server servers.S3, bucket, di
 	}
 	key := "large"
 	steps := []struct {
-		name      string
-		sdk, ours func() error
+		name string
+		run  [2]func() error // the SDK's, and ours
 	}{
-		{"put", upload(func(f *os.File) error {
+		{"put", [2]func() error{upload(func(f *os.File) error {
 			_, err := up.Upload(ctx, &awss3.PutObjectInput{Bucket: &bucket, Key: &key, Body: f})
 			return err
 		}), upload(func(f *os.File) error {
 			_, err := b.Put(ctx, key, f, &object.PutOptions{Length: size})
 			return err
-		})},
-		{"get", download(func(f *os.File) (int64, error) {
+		})}},
+		{"get", [2]func() error{download(func(f *os.File) (int64, error) {
 			return down.Download(ctx, f, &awss3.GetObjectInput{Bucket: &bucket, Key: &key})
 		}), download(func(f *os.File) (int64, error) {
 			info, err := object.Download(ctx, b, key, f, nil)
 			return info.Size, err
-		})},
+		})}},
 	}
-	t := table{head: []string{fmt.Sprintf("%d MiB, %d parts of 8 MiB at a time, the lower quartile of %d", size>>20, s3bucket.DefaultParallel, rounds),
+	t := table{head: []string{fmt.Sprintf("%d MiB, %d parts of 8 MiB at a time, the lower quartile of %d", r.size, s3bucket.DefaultParallel, r.rounds),
 		"SDK manager, MiB/s", "holdfast, MiB/s", "throughput, ratio", "client's CPU, ratio", "heap at most: SDK, MiB", "holdfast, MiB"}}
 	for _, step := range steps {
-		var sdk, ours, sdkCPU, oursCPU samples
-		var sdkHeap, oursHeap uint64
-		for i := range 2 * rounds {
-			// Each is the first of a pair as often as the other.
-			if (i/2+i)%2 == 0 {
-				took, cpu, heap, err := weighed(step.sdk)
-				if err != nil {
-					return fmt.Errorf("%s, SDK: %w", step.name, err)
-				}
-				sdk, sdkCPU, sdkHeap = append(sdk, took), append(sdkCPU, cpu), max(sdkHeap, heap)
-				continue
-			}
-			took, cpu, heap, err := weighed(step.ours)
+		var took, busy [2]samples
+		var most [2]uint64
+		for i := range 2 * r.rounds {
+			who := (i/2 + i) % 2 // each is the first of a pair as often as the other
+			d, cpu, heap, err := weighed(step.run[who])
 			if err != nil {
-				return fmt.Errorf("%s: %w", step.name, err)
+				return fmt.Errorf("%s%s: %w", step.name, [2]string{", SDK", ""}[who], err)
 			}
-			ours, oursCPU, oursHeap = append(ours, took), append(oursCPU, cpu), max(oursHeap, heap)
+			took[who], busy[who], most[who] = append(took[who], d), append(busy[who], cpu), max(most[who], heap)
 		}
+		sdk, ours, cpu := took[0].at(0.25), took[1].at(0.25), ratio(busy[1].at(0.25), busy[0].at(0.25))
 		speed := func(d time.Duration) string { return fmt.Sprintf("%.0f", float64(size)/(1<<20)/d.Seconds()) }
-		t.row(step.name, speed(sdk.at(0.25)), speed(ours.at(0.25)), ratio(sdk.at(0.25), ours.at(0.25)), ratio(oursCPU.at(0.25), sdkCPU.at(0.25)),
-			fmt.Sprint(sdkHeap>>20), fmt.Sprint(oursHeap>>20))
+		t.row(step.name, speed(sdk), speed(ours), ratio(sdk, ours), cpu, fmt.Sprint(most[0]>>20), fmt.Sprint(most[1]>>20))
 	}
 	t.print(w)
 	return nil

@@ -25,7 +25,7 @@ type task struct {
 	Cycles time.Duration
 
 	// Locks is how many locks a worker wants that holds until it is killed: the name
-	// with a number. It asks for one after the other, and waits for all. 0: the name.
+	// with a number. It asks for one after the other, and waits for all.
 	Locks int
 
 	// Writes, if set, makes a worker take the Locks, wait for a second line, and then write this number
@@ -33,8 +33,7 @@ type task struct {
 	Writes uint64
 
 	// Relay, if set, makes the worker repeat for ever: it takes the lock, holds it for this
-	// time, and notes when it frees it. Otherwise the worker holds the lock until it is
-	// killed.
+	// time, and notes when it frees it.
 	Relay time.Duration
 }
 
@@ -116,7 +115,7 @@ func (t *task) run(in io.Reader, out io.Writer) error {
 			say("freed", freed, 0)
 			time.Sleep(t.Relay / 2) // let the other one have it
 		}
-	case t.Locks > 0:
+	default:
 		failed := make(chan error, t.Locks+1)
 		kept := make([]func() error, t.Locks) // so that no connection is closed as garbage
 		for i := range t.Locks {
@@ -134,12 +133,6 @@ func (t *task) run(in io.Reader, out io.Writer) error {
 		err := <-failed
 		runtime.KeepAlive(kept)
 		return err
-	default:
-		if _, err := l.lock(ctx, t.Name); err != nil {
-			return err
-		}
-		say("held", monotonic(), 0)
-		return untilEnd(lines)
 	}
 	return nil
 }

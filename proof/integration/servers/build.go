@@ -66,14 +66,17 @@ func cached(name string, make func(dir string) error) (string, error) {
 	return dir, nil
 }
 
-// goBinary returns the path of a program of a Go module, built in the given version.
-func goBinary(ctx context.Context, pkg, version, program string) (string, error) {
-	name := fmt.Sprintf("%s-%s-%s-%s", program, version, runtime.GOOS, runtime.GOARCH)
+// goProgram is a program of a Go module, in one version.
+type goProgram struct{ pkg, version, name string }
+
+// path builds the program, and returns its path.
+func (p goProgram) path(ctx context.Context) (string, error) {
+	name := fmt.Sprintf("%s-%s-%s-%s", p.name, p.version, runtime.GOOS, runtime.GOARCH)
 	dir, err := cached(name, func(dir string) error {
-		cmd := goCommand(ctx, dir, "install", "-ldflags=-s -w", pkg+"@"+version)
-		return runWithProgress(cmd, "building "+program+" "+version+" (once; it takes some minutes)")
+		cmd := goCommand(ctx, dir, "install", "-ldflags=-s -w", p.pkg+"@"+p.version)
+		return runWithProgress(cmd, "building "+p.name+" "+p.version+" (once; it takes some minutes)")
 	})
-	return filepath.Join(dir, program), err
+	return filepath.Join(dir, p.name), err
 }
 
 // goCommand returns a go command for a server. Neither the workspace nor the flags of the build that runs the

@@ -2,7 +2,6 @@ package servers
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -13,7 +12,6 @@ import (
 	"testing"
 
 	"github.com/holdfast-go/holdfast/internal/suitetest"
-	"github.com/holdfast-go/holdfast/internal/workerpool"
 )
 
 // Etcd is one member of etcd for tests.
@@ -49,19 +47,16 @@ func NewEtcdCluster(t testing.TB, n int, flags ...string) []*Etcd {
 
 func newEtcd(t testing.TB, under []string, dir string, n int, flags ...string) []*Etcd {
 	t.Helper()
-	return get(t, "etcd", func(ctx context.Context) ([]*Etcd, error) {
-		members, err := startEtcd(ctx, under, dir, n, flags...)
-		for _, m := range members {
-			t.Cleanup(m.Kill)
-		}
-		return members, err
-	})
+	return startedAll(t, "etcd", func(ctx context.Context) ([]*Etcd, error) { return startEtcd(ctx, under, dir, n, flags...) })
 }
 
-// StartEtcd is like NewEtcdCluster, for programs that are not tests. The data of the members are below dir.
-// The caller must kill all members, also after an error.
-func StartEtcd(ctx context.Context, dir string, n int, flags ...string) ([]*Etcd, error) {
-	return startEtcd(ctx, nil, dir, n, flags...)
+// StartEtcd is like NewEtcdIn, for programs that are not tests. The caller must kill the server.
+func StartEtcd(ctx context.Context, dir string, flags ...string) (*Etcd, error) {
+	members, err := startEtcd(ctx, nil, dir, 1, flags...)
+	if err != nil {
+		return nil, err
+	}
+	return members[0], nil
 }
 
 // startEtcd starts the members under another program, which starts the command that its arguments end with.
@@ -92,5 +87,5 @@ func startEtcd(ctx context.Context, under []string, dir string, n int, flags ...
 			return answers(ctx, http.DefaultClient, "http://"+address+"/health")
 		})})
 	}
-	return members, errors.Join(workerpool.Each(n, n, func(i int) error { return members[i].Start(ctx) })...)
+	return startAll(ctx, members)
 }

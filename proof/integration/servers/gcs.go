@@ -20,12 +20,6 @@ import (
 	"time"
 )
 
-const (
-	fakeGCSPackage = "github.com/fsouza/fake-gcs-server"
-	fakeGCSVersion = "v1.56.1"
-	fakeGCSProgram = "fake-gcs-server"
-)
-
 // GCS is fake-gcs-server, a server for tests that speaks the protocol of Google Cloud Storage. It ignores
 // most conditions: TestGCSBehaviour in proof/integration/gcs lists them. A corrected GCS has a proxy
 // in front, which checks these conditions before it forwards a request. All other requests to change an object wait
@@ -50,11 +44,9 @@ func NewGCSInMemory(t testing.TB, corrected bool) *GCS {
 }
 
 func newGCS(t testing.TB, corrected bool, args ...string) *GCS {
-	bin := get(t, fakeGCSProgram, func(ctx context.Context) (string, error) {
-		return goBinary(ctx, fakeGCSPackage, fakeGCSVersion, fakeGCSProgram)
-	})
+	bin := get(t, fakeGCS.name, fakeGCS.path)
 	g := &GCS{}
-	g.Restartable = newRestartable(fakeGCSProgram, func(address string) (*exec.Cmd, error) {
+	g.Restartable = newRestartable(fakeGCS.name, func(address string) (*exec.Cmd, error) {
 		cmd := exec.Command(bin, append([]string{"-scheme", "http", "-host", "127.0.0.1", "-port", portOf(address),
 			"-public-host", "127.0.0.1", "-log-level", "error"}, args...)...)
 		return cmd, nil
@@ -96,7 +88,7 @@ func (g *GCS) NewBucket(t testing.TB) string {
 	name := "b" + strconv.FormatUint(rand.Uint64(), 36)
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
-	resp, err := httpDo(ctx, http.MethodPost, "http://"+g.Restartable.Address()+"/storage/v1/b", strings.NewReader(`{"name":"`+name+`"}`))
+	resp, err := httpDo(ctx, http.DefaultClient, http.MethodPost, "http://"+g.Restartable.Address()+"/storage/v1/b", strings.NewReader(`{"name":"`+name+`"}`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,14 +97,6 @@ func (g *GCS) NewBucket(t testing.TB) string {
 		t.Fatalf("create a bucket: status %d", resp.StatusCode)
 	}
 	return name
-}
-
-func httpDo(ctx context.Context, method, address string, body io.Reader) (*http.Response, error) {
-	r, err := http.NewRequestWithContext(ctx, method, address, body)
-	if err != nil {
-		return nil, err
-	}
-	return http.DefaultClient.Do(r)
 }
 
 // ServeHTTP forwards a request to the server, unless a condition does not hold.
@@ -192,7 +176,7 @@ func (g *GCS) holds(object, generation string) (holds, there bool) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	resp, err := httpDo(ctx, http.MethodGet, "http://"+g.Restartable.Address()+"/storage/v1"+object, nil)
+	resp, err := httpDo(ctx, http.DefaultClient, http.MethodGet, "http://"+g.Restartable.Address()+"/storage/v1"+object, nil)
 	if err != nil {
 		panic(http.ErrAbortHandler)
 	}

@@ -5,17 +5,14 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 )
 
 // answers returns nil if a server answers a GET with the status 200.
 func answers(ctx context.Context, client *http.Client, url string) error {
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	if err != nil {
-		return err
-	}
-	resp, err := client.Do(r)
+	resp, err := httpDo(ctx, client, http.MethodGet, url, nil)
 	if err != nil {
 		return err
 	}
@@ -24,6 +21,14 @@ func answers(ctx context.Context, client *http.Client, url string) error {
 		return fmt.Errorf("GET %s: %s", url, resp.Status)
 	}
 	return nil
+}
+
+func httpDo(ctx context.Context, client *http.Client, method, url string, body io.Reader) (*http.Response, error) {
+	r, err := http.NewRequestWithContext(ctx, method, url, body)
+	if err != nil {
+		return nil, err
+	}
+	return client.Do(r)
 }
 
 // trusting returns a client that trusts the certificate in a file, and keeps no connection.

@@ -69,8 +69,7 @@ func NewKubernetes(t testing.TB) *Kubernetes {
 	}
 	bin := get(t, "kube-apiserver", kubeAPIServer)
 	k.Restartable = newRestartable("kube-apiserver", func(address string) (*exec.Cmd, error) {
-		_, port, _ := strings.Cut(address, ":")
-		return exec.Command(bin, "--etcd-servers=http://"+k.Etcd.Address(), "--bind-address=127.0.0.1", "--advertise-address=127.0.0.1", "--secure-port="+port,
+		return exec.Command(bin, "--etcd-servers=http://"+k.Etcd.Address(), "--bind-address=127.0.0.1", "--advertise-address=127.0.0.1", "--secure-port="+portOf(address),
 			"--tls-cert-file="+k.Cert, "--tls-private-key-file="+key, "--token-auth-file="+tokens, "--authorization-mode=RBAC",
 			"--service-account-key-file="+accounts, "--service-account-signing-key-file="+accounts, "--service-account-issuer=https://kubernetes.default.svc",
 			"--service-cluster-ip-range=10.0.0.0/24", "--disable-admission-plugins=ServiceAccount"), nil

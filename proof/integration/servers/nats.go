@@ -12,13 +12,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/holdfast-go/holdfast/internal/workerpool"
-)
-
-const (
-	natsPackage = "github.com/nats-io/nats-server/v2"
-	natsVersion = "v2.15.2"
 )
 
 // NATS is a server of NATS with JetStream for tests.
@@ -45,19 +38,20 @@ func NewNATSCluster(t testing.TB, n int) []*NATS {
 
 func newNATS(t testing.TB, dir string, n int, config string) []*NATS {
 	t.Helper()
-	return get(t, "NATS", func(ctx context.Context) ([]*NATS, error) {
-		members, err := StartNATS(ctx, dir, n, config)
-		for _, m := range members {
-			t.Cleanup(m.Kill)
-		}
-		return members, err
-	})
+	return startedAll(t, "NATS", func(ctx context.Context) ([]*NATS, error) { return startNATS(ctx, dir, n, config) })
 }
 
-// StartNATS is like NewNATS and NewNATSCluster, for programs that are not tests. The data of the servers are
-// below dir. The caller must kill all servers, also after an error.
-func StartNATS(ctx context.Context, dir string, n int, config string) ([]*NATS, error) {
-	bin, err := goBinary(ctx, natsPackage, natsVersion, "nats-server")
+// StartNATS is like NewNATSIn, for programs that are not tests. The caller must kill the server.
+func StartNATS(ctx context.Context, dir string) (*NATS, error) {
+	members, err := startNATS(ctx, dir, 1, "")
+	if err != nil {
+		return nil, err
+	}
+	return members[0], nil
+}
+
+func startNATS(ctx context.Context, dir string, n int, config string) ([]*NATS, error) {
+	bin, err := natsServer.path(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -94,7 +88,7 @@ func StartNATS(ctx context.Context, dir string, n int, config string) ([]*NATS, 
 			return greets(ctx, routes[i])
 		})})
 	}
-	return members, errors.Join(workerpool.Each(n, n, func(i int) error { return members[i].Start(ctx) })...)
+	return startAll(ctx, members)
 }
 
 // greets returns nil if a server of NATS accepts connections.

@@ -11,11 +11,6 @@ import (
 	"testing"
 )
 
-const (
-	pebblePackage = "github.com/letsencrypt/pebble/v2/cmd/pebble"
-	pebbleVersion = "v2.10.1"
-)
-
 // Pebble is a server of the protocol ACME, which issues certificates.
 type Pebble struct {
 	Directory string // the URL where clients begin
@@ -29,7 +24,7 @@ func NewPebble(t testing.TB, httpPort int) *Pebble {
 	cert, key := Certificate(t)
 	p := &Pebble{CA: cert, log: filepath.Join(t.TempDir(), "log")}
 	return get(t, "pebble", func(ctx context.Context) (*Pebble, error) {
-		bin, err := goBinary(ctx, pebblePackage, pebbleVersion, "pebble")
+		bin, err := pebble.path(ctx)
 		if err != nil {
 			return nil, err
 		}

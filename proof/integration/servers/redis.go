@@ -46,8 +46,8 @@ func NewRedisTLS(t testing.TB, cert, key string, args ...string) *Redis {
 
 // StartRedis is like NewRedis, for programs that are not tests. The data is in a directory. The caller must
 // kill the server.
-func StartRedis(ctx context.Context, dir string, args ...string) (*Redis, error) {
-	r := newRedis(dir, nil, args...)
+func StartRedis(ctx context.Context, dir string) (*Redis, error) {
+	r := newRedis(dir, nil)
 	return r, r.Start(ctx)
 }
 

@@ -2,10 +2,13 @@ package servers
 
 import (
 	"context"
+	"errors"
 	"os/exec"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/workerpool"
 )
 
 // Restartable is a server whose data remain when it ends. So a test can kill it and start it again. Each
@@ -81,4 +84,29 @@ func started[T interface{ Kill() }](t testing.TB, name string, start func(ctx co
 	server := get(t, name, start)
 	t.Cleanup(server.Kill)
 	return server
+}
+
+// startAll starts the members of a cluster. After an error, none of them runs.
+func startAll[T interface {
+	Start(ctx context.Context) error
+	Kill()
+}](ctx context.Context, members []T) ([]T, error) {
+	n := len(members)
+	err := errors.Join(workerpool.Each(n, n, func(i int) error { return members[i].Start(ctx) })...)
+	if err != nil {
+		for _, m := range members {
+			m.Kill()
+		}
+	}
+	return members, err
+}
+
+// startedAll starts the members of a cluster, which end with the test.
+func startedAll[T interface{ Kill() }](t testing.TB, name string, start func(ctx context.Context) ([]T, error)) []T {
+	t.Helper()
+	members := get(t, name, start)
+	for _, m := range members {
+		t.Cleanup(m.Kill)
+	}
+	return members
 }

@@ -131,20 +131,16 @@ func (s *Set) Close() {
 // Prepare builds and downloads the servers, and starts none. It builds the API server of Kubernetes and OpenTofu, which
 // take minutes of processor time, only with HOLDFAST_TORTURE. The tests that need them also build them.
 func Prepare(ctx context.Context) error {
-	_, errV := goBinary(ctx, versityPackage, versityVersion, "versitygw")
-	_, errM := goBinary(ctx, minioPackage, minioVersion, "minio")
-	_, errG := goBinary(ctx, fakeGCSPackage, fakeGCSVersion, fakeGCSProgram)
-	_, errD := dynamoDir(ctx)
-	_, errA := azuriteDir(ctx)
-	_, errN := goBinary(ctx, natsPackage, natsVersion, "nats-server")
-	_, errB := browserDir(ctx)
-	_, errP := goBinary(ctx, pebblePackage, pebbleVersion, "pebble")
-	var errK, errT error
+	needs := []func(context.Context) (string, error){versityGW.path, minio.path, fakeGCS.path, dynamoDir, azuriteDir, natsServer.path, browserDir, pebble.path}
 	if os.Getenv("HOLDFAST_TORTURE") != "" {
-		_, errK = kubeAPIServer(ctx)
-		_, errT = tofuBinary(ctx)
+		needs = append(needs, kubeAPIServer, tofuBinary)
 	}
-	return errors.Join(errV, errM, errG, errD, errA, errN, errK, errB, errP, errT)
+	var errs []error
+	for _, need := range needs {
+		_, err := need(ctx)
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
 }
 
 // shared is a server that is started once.

