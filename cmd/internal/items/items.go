@@ -298,12 +298,9 @@ func (a *access) itemAttribute(ctx context.Context, s items, key largeitem.Key, 
 		return exit.With(exit.NotFound, fmt.Errorf("the item %v has no attribute %s", key, attr))
 	}
 	bar := a.Bar(attr, body.Reference.Size)
-	_, err = io.Copy(to, bar.Reader(body))
+	_, err = io.Copy(to, io.TeeReader(body, bar))
 	bar.End()
-	if err == nil {
-		err = to.Commit()
-	}
-	if err != nil {
+	if err := to.Commit(err); err != nil {
 		return fmt.Errorf("attribute %s of the item %v: %w", attr, key, err)
 	}
 	return a.PrintIfJSON(viewReference(body.Reference))

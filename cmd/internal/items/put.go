@@ -93,14 +93,8 @@ func (w *putFlags) add(flags *pflag.FlagSet) {
 // change returns what the flags ask for, apart from the large attributes.
 func (w *putFlags) change(ctx context.Context, a *access, flags *pflag.FlagSet) (largeitem.Change, error) {
 	c := largeitem.Change{Remove: w.remove}
-	chosen := 0
-	for _, is := range []bool{w.ifAbsent, w.ifExists, w.replaces} {
-		if is {
-			chosen++
-		}
-	}
 	switch {
-	case chosen > 1:
+	case w.ifAbsent && w.ifExists, w.ifAbsent && w.replaces, w.ifExists && w.replaces:
 		return c, exit.Usagef("--if-absent, --if-exists and --replace exclude each other")
 	case cmdline.EmptyFlag(flags, "set"):
 		return c, exit.Usagef("--set is empty: give a JSON object, {} for no attributes")
@@ -238,20 +232,15 @@ func (a *access) itemsWrite(cmd *cobra.Command, f *itemFlags, w *putFlags, keyTe
 		}
 		r, err := write()
 		bar.End()
+		var refused *largeitem.ConditionFailedError
+		if errors.As(err, &refused) && refused.HasCurrent && refused.Current != nil && store.OutcomeOf(err) == store.NotApplied {
+			err = exit.With(exit.Condition, fmt.Errorf("the item %v already exists", refused.Key))
+		}
 		if err != nil {
-			return existsAlready(err)
+			return err
 		}
 		return a.printWrote(viewWrote(key, r))
 	})
-}
-
-// existsAlready explains a refused create.
-func existsAlready(err error) error {
-	var refused *largeitem.ConditionFailedError
-	if errors.As(err, &refused) && refused.HasCurrent && refused.Current != nil && store.OutcomeOf(err) == store.NotApplied {
-		return exit.With(exit.Condition, fmt.Errorf("the item %v already exists", refused.Key))
-	}
-	return err
 }
 
 // maxSet is the most that --set reads from a file, in bytes: a table refuses far less.

@@ -41,13 +41,10 @@ one minute, plus one second for each MiB of the object.`,
 					return exit.Usagef("%s and %s are not in the same bucket: use cp, and then rm --if-match", src, dst)
 				}
 				done, err := to.Rename(ctx, src.Key, dst.Key, a.showing(opts, src.Key))
-				if err != nil {
-					return refusedWrite(to, err, dst.Key, opts)
-				}
-				if done.Resumed {
+				if err == nil && done.Resumed {
 					a.Notef("an earlier rename has already copied %s", src)
 				}
-				return a.printObject(objectViewOf(to, done.Info))
+				return a.printObject(to, done.Info, refusedWrite(to, err, dst.Key, opts))
 			})
 		},
 	}
@@ -100,8 +97,11 @@ func (a *access) withTwo(cmd *cobra.Command, args []string, makes bool, f *write
 	})
 }
 
-// copyBetween copies an object from one bucket to another.
-func (a *access) copyBetween(ctx context.Context, from stores.Bucket, source string, to stores.Bucket, destination string, opts *object.WriteOptions) (object.Info, error) {
+// copyObject copies an object within a bucket, or between two.
+func (a *access) copyObject(ctx context.Context, from stores.Bucket, source string, to stores.Bucket, destination string, opts *object.WriteOptions) (object.Info, error) {
+	if from.ID() == to.ID() {
+		return to.Copy(ctx, source, destination, a.showing(opts, source))
+	}
 	var info object.Info
 	in, out := io.Pipe()
 	ctx, cancel := context.WithCancel(ctx)

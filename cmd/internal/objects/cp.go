@@ -86,7 +86,10 @@ if it finds one.`,
 			case to != "":
 				return a.cpToFile(cmd, args[0], to, f)
 			}
-			return a.cpObject(cmd, args, f)
+			return a.withTwo(cmd, args, true, f, func(ctx context.Context, src, dst *stores.ObjectURL, from, to stores.Bucket, opts *object.WriteOptions) error {
+				info, err := a.copyObject(ctx, from, src.Key, to, dst.Key, opts)
+				return a.printObject(to, info, refusedWrite(to, err, dst.Key, opts))
+			})
 		},
 	}
 	f.conditions(cmd.Flags(), true)
@@ -151,25 +154,6 @@ func (a *access) pathOf(raw string) string {
 	return name
 }
 
-// cpObject copies an object to an object.
-func (a *access) cpObject(cmd *cobra.Command, args []string, f *writeFlags) error {
-	return a.withTwo(cmd, args, true, f, func(ctx context.Context, src, dst *stores.ObjectURL, from, to stores.Bucket, opts *object.WriteOptions) error {
-		info, err := a.copyObject(ctx, from, src.Key, to, dst.Key, opts)
-		if err != nil {
-			return refusedWrite(to, err, dst.Key, opts)
-		}
-		return a.printObject(objectViewOf(to, info))
-	})
-}
-
-// copyObject copies an object within a bucket, or between two.
-func (a *access) copyObject(ctx context.Context, from stores.Bucket, source string, to stores.Bucket, destination string, opts *object.WriteOptions) (object.Info, error) {
-	if from.ID() == to.ID() {
-		return to.Copy(ctx, source, destination, a.showing(opts, source))
-	}
-	return a.copyBetween(ctx, from, source, to, destination, opts)
-}
-
 // cpToFile copies an object to a file, or to standard output.
 func (a *access) cpToFile(cmd *cobra.Command, raw, name string, f *writeFlags) error {
 	opts, err := f.options(cmd.Flags())
@@ -180,7 +164,7 @@ func (a *access) cpToFile(cmd *cobra.Command, raw, name string, f *writeFlags) e
 		return exit.Usagef("--json and the object would both go to standard output: name a file")
 	}
 	return a.withObject(cmd.Context(), raw, false, func(ctx context.Context, b stores.Bucket, key string) error {
-		if err := checkVersion(b, "source-if-match", f.sourceMatch); err != nil {
+		if err := checkVersion(b, "source-if-match", f.SourceIfMatch); err != nil {
 			return err
 		}
 		info, err := os.Stat(name)

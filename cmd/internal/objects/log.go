@@ -121,10 +121,7 @@ Status 74: the reply of the store was lost. append may have written the entry, o
 				} else {
 					e, err = appendLast(ctx, l, body)
 				}
-				if err != nil {
-					return err
-				}
-				return a.printEntry(viewEntry(name, e, false))
+				return a.printEntry(name, e, err)
 			})
 		},
 	}
@@ -179,9 +176,12 @@ func appendLast(ctx context.Context, l *object.Log, body []byte) (object.LogEntr
 	}
 }
 
-// printEntry prints the number of an entry, or the whole entry with --json.
-func (a *access) printEntry(v entryView) error {
-	return a.Print(v, v.Number)
+// printEntry prints the number of an entry, or with --json the entry without its body; if there was no error.
+func (a *access) printEntry(name string, e object.LogEntry, err error) error {
+	if err != nil {
+		return err
+	}
+	return a.Print(viewEntry(name, e, false), e.Number)
 }
 
 // followEvery is how often commit-log read --follow looks for new entries.
@@ -261,10 +261,7 @@ func (a *access) logLatest() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withLog(cmd.Context(), args[0], func(ctx context.Context, l *object.Log, name string) error {
 				e, err := l.Latest(ctx)
-				if err != nil {
-					return err
-				}
-				return a.printEntry(viewEntry(name, e, false))
+				return a.printEntry(name, e, err)
 			})
 		},
 	}

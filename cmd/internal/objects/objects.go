@@ -153,7 +153,7 @@ func (a *access) put(cmd *cobra.Command, name, to, named string, size int64, f *
 		if err != nil {
 			return a.cut(refusedWrite(b, err, at.Key, opts), done, src.Size)
 		}
-		return a.printObject(objectViewOf(b, info))
+		return a.printObject(b, info, nil)
 	})
 }
 
@@ -178,7 +178,6 @@ func (a *access) cut(err error, done, size int64) error {
 
 func (a *access) getCommand() *cobra.Command {
 	var opts object.GetOptions
-	var ifMatch string
 	cmd := &cobra.Command{
 		Use:     "get URL [FILE]",
 		Short:   "Read an object into a file, or to standard output",
@@ -202,7 +201,6 @@ the same command then continues from there. If there is no such object, the stat
 			if len(args) > 1 {
 				name = args[1]
 			}
-			opts.IfMatch = object.Version(ifMatch)
 			switch {
 			case cmdline.EmptyFlag(cmd.Flags(), "if-match"):
 				return exit.Usagef("--if-match is empty: name a version")
@@ -212,7 +210,7 @@ the same command then continues from there. If there is no such object, the stat
 				return exit.Usagef("--json and the object would both go to standard output: name a file")
 			}
 			return a.withObject(cmd.Context(), args[0], false, func(ctx context.Context, b stores.Bucket, key string) error {
-				if err := checkVersion(b, "if-match", ifMatch); err != nil {
+				if err := checkVersion(b, "if-match", opts.IfMatch); err != nil {
 					return err
 				}
 				return a.get(ctx, b, key, opts, name, len(args) > 1)
@@ -220,7 +218,7 @@ the same command then continues from there. If there is no such object, the stat
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&ifMatch, "if-match", "", "read only if the object has this version")
+	flags.StringVar((*string)(&opts.IfMatch), "if-match", "", "read only if the object has this version")
 	flags.Int64Var(&opts.Offset, "offset", 0, "position of the first byte to read; 0 is the beginning of the object")
 	flags.Int64Var(&opts.Length, "length", 0, "read at most this many bytes (default: all)")
 	return cmd
@@ -233,10 +231,7 @@ func (a *access) get(ctx context.Context, b stores.Bucket, key string, opts obje
 	}
 	defer to.Discard()
 	info, err := a.download(ctx, b, key, opts, to)
-	if err == nil {
-		err = to.Commit()
-	}
-	if err != nil {
+	if err := to.Commit(err); err != nil {
 		return err
 	}
 	return a.PrintIfJSON(objectViewOf(b, info))
@@ -260,13 +255,10 @@ On a server that is not Amazon's, stat tests the conditions once a week, with ob
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withObject(cmd.Context(), args[0], false, func(ctx context.Context, b stores.Bucket, key string) error {
 				info, err := b.Stat(ctx, key)
-				if err != nil {
-					return err
+				if err != nil || versionOnly {
+					return a.printObject(b, info, err)
 				}
 				view := objectViewOf(b, info)
-				if versionOnly {
-					return a.printObject(view)
-				}
 				view.strategies(ctx, b)
 				return a.printStat(view)
 			})
@@ -302,10 +294,7 @@ token, the status is 76.`,
 			}
 			return a.withObject(cmd.Context(), args[0], true, func(ctx context.Context, b stores.Bucket, key string) error {
 				info, err := b.RaiseFence(ctx, key, *opts.Fence)
-				if err != nil {
-					return err
-				}
-				return a.printObject(objectViewOf(b, info))
+				return a.printObject(b, info, err)
 			})
 		},
 	}

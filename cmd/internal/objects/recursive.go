@@ -142,10 +142,7 @@ func (a *access) cpObjectsToFiles(ctx context.Context, src *stores.ObjectURL, b 
 		}
 		defer file.Discard()
 		info, err := a.downloadFile(ctx, b, src.Key+e.name, "", file)
-		if err == nil {
-			err = file.Commit()
-		}
-		return shown, objectViewOf(b, info), err
+		return shown, objectViewOf(b, info), file.Commit(err)
 	})
 }
 

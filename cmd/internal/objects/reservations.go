@@ -28,7 +28,7 @@ type reservationView struct {
 	WriteID    string     `json:"write_id,omitempty"`
 }
 
-func viewReservation(table string, s reserve.Reservation) reservationView {
+func (a *access) printReservation(table string, s reserve.Reservation) error {
 	v := reservationView{
 		Table: table, Key: s.Key, Version: string(s.Version), Generation: s.Generation,
 		TimeoutMS: s.Timeout.Milliseconds(), State: "expired", WriteID: s.Nonce, Since: printable.Time(s.Since.UTC()),
@@ -39,7 +39,11 @@ func viewReservation(table string, s reserve.Reservation) reservationView {
 	case s.Timeout == 0:
 		v.State = "released"
 	}
-	return v
+	since := "-"
+	if v.Since != nil {
+		since = v.Since.Format(time.RFC3339)
+	}
+	return a.PrintLine(v, fmt.Sprintf("%s\t%d\t%s\t%s\t%s", v.State, v.Generation, since, printable.Text(cmp.Or(v.Version, "*")), printable.Text(v.Key)))
 }
 
 func (a *access) objectReservations() *cobra.Command {
@@ -85,7 +89,7 @@ the table.`,
 				case err != nil:
 					return cmdline.StoppedBy(ctx, err)
 				case strings.HasPrefix(s.Key, at.Key) && (s.Live || all):
-					if err := a.printReservation(viewReservation(r.Name, s)); err != nil {
+					if err := a.printReservation(r.Name, s); err != nil {
 						return err
 					}
 				}
@@ -95,12 +99,4 @@ the table.`,
 	}
 	cmd.Flags().BoolVar(&all, "all", false, "also list reservations that were released or have expired")
 	return cmd
-}
-
-func (a *access) printReservation(v reservationView) error {
-	since := "-"
-	if v.Since != nil {
-		since = v.Since.Format(time.RFC3339)
-	}
-	return a.PrintLine(v, fmt.Sprintf("%s\t%d\t%s\t%s\t%s", v.State, v.Generation, since, printable.Text(cmp.Or(v.Version, "*")), printable.Text(v.Key)))
 }

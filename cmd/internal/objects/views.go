@@ -115,9 +115,12 @@ func urlOf(b stores.Bucket, key string) string {
 	return stores.Escaped(b.URL) + "/" + (&url.URL{Path: key}).EscapedPath()
 }
 
-// printObject prints what was written: its version, or the whole view with --json.
-func (a *access) printObject(v objectView) error {
-	return a.Print(v, printable.Text(v.Version))
+// printObject prints what was written without an error: its version, or the whole view with --json.
+func (a *access) printObject(b stores.Bucket, info object.Info, err error) error {
+	if err != nil {
+		return err
+	}
+	return a.Print(objectViewOf(b, info), printable.Text(string(info.Version)))
 }
 
 func (a *access) printStat(v objectView) error {

@@ -1,6 +1,7 @@
 package objects
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -18,23 +19,20 @@ import (
 
 // writeFlags are the flags of every command that writes an object.
 type writeFlags struct {
-	ifAbsent, force      bool
-	ifMatch, sourceMatch string
-	fence                uint64
-	lock                 string
-	contentType          string
-	headers              object.Headers
-	metadata             []string
+	object.WriteOptions // without the fence and the metadata
+	fence               uint64
+	lock                string
+	metadata            []string
 }
 
 // conditions adds the flags that decide whether the command may write the object.
 func (f *writeFlags) conditions(flags *pflag.FlagSet, absent bool) {
 	if absent {
-		flags.BoolVar(&f.ifAbsent, "if-absent", false, "write only if the object does not exist yet")
+		flags.BoolVar(&f.IfAbsent, "if-absent", false, "write only if the object does not exist yet")
 	}
-	flags.StringVar(&f.ifMatch, "if-match", "", "replace or remove the object only if it has this version")
+	flags.StringVar((*string)(&f.IfMatch), "if-match", "", "replace or remove the object only if it has this version")
 	f.token(flags)
-	flags.BoolVar(&f.force, "force", false, "change the object without a check of the fencing token that it carries")
+	flags.BoolVar(&f.Force, "force", false, "change the object without a check of the fencing token that it carries")
 }
 
 // token adds the flag for the token of a lock.
@@ -45,17 +43,17 @@ func (f *writeFlags) token(flags *pflag.FlagSet) {
 
 // source adds the flag for the condition on the source of a copy.
 func (f *writeFlags) source(flags *pflag.FlagSet) {
-	flags.StringVar(&f.sourceMatch, "source-if-match", "", "copy or rename the source only if it has this version")
+	flags.StringVar((*string)(&f.SourceIfMatch), "source-if-match", "", "copy or rename the source only if it has this version")
 }
 
 // content adds the flags for what is kept with the object. standard says what it gets
 // without them.
 func (f *writeFlags) content(flags *pflag.FlagSet, standard string) {
-	flags.StringVar(&f.contentType, "content-type", "", "MIME type of the object (default: "+standard+")")
-	flags.StringVar(&f.headers.CacheControl, "cache-control", "", "Cache-Control header of the object, such as max-age=3600")
-	flags.StringVar(&f.headers.ContentDisposition, "content-disposition", "", "Content-Disposition header of the object, such as attachment")
-	flags.StringVar(&f.headers.ContentEncoding, "content-encoding", "", "Content-Encoding header of the object, such as gzip; holdfast does not encode the content")
-	flags.StringVar(&f.headers.ContentLanguage, "content-language", "", "Content-Language header of the object, such as en")
+	flags.StringVar(&f.ContentType, "content-type", "", "MIME type of the object (default: "+standard+")")
+	flags.StringVar(&f.Headers.CacheControl, "cache-control", "", "Cache-Control header of the object, such as max-age=3600")
+	flags.StringVar(&f.Headers.ContentDisposition, "content-disposition", "", "Content-Disposition header of the object, such as attachment")
+	flags.StringVar(&f.Headers.ContentEncoding, "content-encoding", "", "Content-Encoding header of the object, such as gzip; holdfast does not encode the content")
+	flags.StringVar(&f.Headers.ContentLanguage, "content-language", "", "Content-Language header of the object, such as en")
 	flags.StringArrayVar(&f.metadata, "metadata", nil, "add metadata to the object, as `NAME=VALUE`; repeat the flag for more")
 }
 
@@ -63,13 +61,12 @@ func (f *writeFlags) content(flags *pflag.FlagSet, standard string) {
 // (by an unset variable, say): the write would have no condition. A command asks for the
 // options before it opens a bucket, which it may make.
 func (f *writeFlags) options(flags *pflag.FlagSet) (*object.WriteOptions, error) {
-	o := &object.WriteOptions{IfAbsent: f.ifAbsent, Force: f.force, ContentType: f.contentType, Headers: f.headers}
+	o := f.WriteOptions
 	for _, name := range []string{"if-match", "source-if-match"} {
 		if cmdline.EmptyFlag(flags, name) {
 			return nil, exit.Usagef("--%s is empty: name a version, or use --if-absent for an object that must not exist", name)
 		}
 	}
-	o.IfMatch, o.SourceIfMatch = object.Version(f.ifMatch), object.Version(f.sourceMatch)
 	if o.IfAbsent && o.IfMatch != "" {
 		return nil, exit.Usagef("--if-absent and --if-match exclude each other: give one of them")
 	}
@@ -97,7 +94,7 @@ func (f *writeFlags) options(flags *pflag.FlagSet) (*object.WriteOptions, error)
 		}
 		o.Metadata[name] = value
 	}
-	return o, nil
+	return &o, nil
 }
 
 // target takes the URL of the object that is to be written apart. A write that names the
@@ -105,7 +102,7 @@ func (f *writeFlags) options(flags *pflag.FlagSet) (*object.WriteOptions, error)
 // If it names a bucket, or ends with a slash, the object gets this name there; an empty name
 // refuses that.
 func (a *access) target(raw string, f *writeFlags, makes bool, name string) (*stores.ObjectURL, error) {
-	at, err := a.ParseObject(raw, makes && f.ifMatch == "")
+	at, err := a.ParseObject(raw, makes && f.IfMatch == "")
 	if err == nil {
 		if at.Key == "" || strings.HasSuffix(at.Key, "/") {
 			at.Key += name
@@ -113,22 +110,20 @@ func (a *access) target(raw string, f *writeFlags, makes bool, name string) (*st
 		err = at.Object()
 	}
 	if at != nil {
-		at.Replaces = f.ifMatch != ""
+		at.Replaces = f.IfMatch != ""
 	}
 	return at, at.Absent(err)
 }
 
 // checkVersions refuses conditions that are no versions of these buckets.
 func (f *writeFlags) checkVersions(from, to stores.Bucket) error {
-	if err := checkVersion(to, "if-match", f.ifMatch); err != nil {
-		return err
-	}
-	return checkVersion(from, "source-if-match", f.sourceMatch)
+	return cmp.Or(checkVersion(to, "if-match", f.IfMatch), checkVersion(from, "source-if-match", f.SourceIfMatch))
 }
 
 // checkVersion refuses a text that cannot be a version of this bucket. An ETag without its
 // quotes, for one, would make every object look changed.
-func checkVersion(b stores.Bucket, flag, version string) error {
+func checkVersion(b stores.Bucket, flag string, v object.Version) error {
+	version := string(v)
 	if version == "" || !b.ETags || strings.HasPrefix(strings.TrimPrefix(version, "W/"), `"`) && strings.HasSuffix(version, `"`) {
 		return nil
 	}

@@ -1,6 +1,7 @@
 package output
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"os"
@@ -59,11 +60,7 @@ func newBar(w io.Writer, what string, total int64, bytes bool) *Bar {
 // to shows that the transfer is at done. The caller holds b.mu.
 func (b *Bar) to(done int64) {
 	b.done = done
-	last := b.drawn
-	if last.IsZero() {
-		last = b.began
-	}
-	if now := time.Now(); now.Sub(last) >= barEvery {
+	if now := time.Now(); now.Sub(cmp.Or(b.drawn, b.began)) >= barEvery {
 		b.drawn = now
 		line := b.line(now.Sub(b.began))
 		what := []rune(b.what)
@@ -77,9 +74,7 @@ func (b *Bar) to(done int64) {
 // width returns how many characters the terminal can show on a line.
 func (b *Bar) width() int {
 	if f, ok := b.w.(*os.File); ok {
-		if width := widthOf(f); width > 0 {
-			return width - 1
-		}
+		return cmp.Or(widthOf(f), 80) - 1
 	}
 	return 79
 }
@@ -116,22 +111,14 @@ func (b *Bar) Clear() {
 	}
 }
 
-// Reader returns a reader of r whose progress the bar shows.
-func (b *Bar) Reader(r io.Reader) io.Reader { return shown{r, b} }
-
-type shown struct {
-	io.Reader
-	bar *Bar
-}
-
-func (s shown) Read(p []byte) (int, error) {
-	n, err := s.Reader.Read(p)
-	if s.bar != nil {
-		s.bar.mu.Lock()
-		defer s.bar.mu.Unlock()
-		s.bar.to(s.bar.done + int64(n))
+// Write shows that the bytes of p are transferred, too.
+func (b *Bar) Write(p []byte) (int, error) {
+	if b != nil {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.to(b.done + int64(len(p)))
 	}
-	return n, err
+	return len(p), nil
 }
 
 // Resume says that the next set is of what an earlier run transferred. The bar, and its rate,

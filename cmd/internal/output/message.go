@@ -2,6 +2,7 @@ package output
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -60,11 +61,7 @@ func faults(err error, shorten bool) (texts []string) {
 
 // isJoin reports whether the text of an error is only the texts of its parts.
 func isJoin(err error, parts []error) bool {
-	var texts []string
-	for _, part := range parts {
-		texts = append(texts, part.Error())
-	}
-	return err.Error() == strings.Join(texts, "\n")
+	return err.Error() == fmt.Sprint(errors.Join(parts...))
 }
 
 // storeNamer is an error that names its store.

@@ -96,10 +96,10 @@ func (t *Target) Named(err error) error {
 	return err
 }
 
-// Commit gives the file its name, after the last byte.
-func (t *Target) Commit() (err error) {
-	if t.File == nil {
-		return nil
+// Commit gives the file its name, after the last byte. If the transfer has failed, Commit returns its error.
+func (t *Target) Commit(failed error) (err error) {
+	if failed != nil || t.File == nil {
+		return failed
 	}
 	defer func() { err = t.Named(err) }()
 	if t.was {
