@@ -9,9 +9,9 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"hash"
 	"hash/crc32"
 	"io"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -87,22 +87,24 @@ func appendAll(path, id string, count int, stdin io.Reader, stdout io.Writer) er
 	if _, err := io.Copy(io.Discard, stdin); err != nil {
 		return err
 	}
-	r := &reader{f: f, sum: sha256.New()}
+	offset, sum, buf := int64(0), sha256.New(), make([]byte, 64<<10)
 	for i := range count {
 		e := entry(id, i)
 		if n, err := f.Write(e); err != nil || n != len(e) {
 			return fmt.Errorf("a short write: %d of %d: %w", n, len(e), err)
 		}
-		news, err := r.read()
+		var news bytes.Buffer
+		n, err := io.CopyBuffer(io.MultiWriter(&news, sum), io.NewSectionReader(f, offset, math.MaxInt64-offset), buf)
 		if err != nil {
 			return err
 		}
-		if !bytes.Contains(news, e) {
+		offset += n
+		if !bytes.Contains(news.Bytes(), e) {
 			fmt.Fprintf(stdout, "unseen %d\n", i)
 			return nil
 		}
 	}
-	fmt.Fprintf(stdout, "%d %s\n", r.offset, hex.EncodeToString(r.sum.Sum(nil)))
+	fmt.Fprintf(stdout, "%d %s\n", offset, hex.EncodeToString(sum.Sum(nil)))
 	return nil
 }
 
@@ -121,31 +123,6 @@ func openOurs(path string) (*os.File, error) {
 	}
 	defer dir.Close()
 	return dir.OpenFile(filepath.Base(path), os.O_RDWR|os.O_APPEND, 0)
-}
-
-// reader reads a file that grows.
-type reader struct {
-	f      *os.File
-	offset int64
-	sum    hash.Hash
-}
-
-// read returns what has come since the last read.
-func (r *reader) read() ([]byte, error) {
-	var news []byte
-	buf := make([]byte, 64<<10)
-	for {
-		n, err := r.f.ReadAt(buf, r.offset)
-		news = append(news, buf[:n]...)
-		r.sum.Write(buf[:n])
-		r.offset += int64(n)
-		if err == io.EOF {
-			return news, nil
-		}
-		if err != nil {
-			return nil, err
-		}
-	}
 }
 
 // appending proves by doing that every append is one entry, in one order that all
@@ -295,7 +272,7 @@ func (p *directory) presence(ctx context.Context) []Check {
 	defer stdin.Close()
 	lines.Scan()
 	text := lines.Text()
-	before := p.liveness(ctx, text)
+	before := p.stores[0].Liveness(ctx, text)
 	_ = cmd.Process.Kill() // it may have ended by itself
 	_ = cmd.Wait()
 	if text == "" {
@@ -304,7 +281,7 @@ func (p *directory) presence(ctx context.Context) []Check {
 		}
 		return c.Warn("Holdfast cannot distinguish living and dead processes here", instead)
 	}
-	switch after := p.liveness(ctx, text); {
+	switch after := p.stores[0].Liveness(ctx, text); {
 	case before == store.Dead:
 		return c.Unsafe("a living process was judged dead", "other clients would take the lock of a living holder")
 	case before == store.Alive && after == store.Dead:
@@ -312,13 +289,4 @@ func (p *directory) presence(ctx context.Context) []Check {
 	default:
 		return c.Warn(fmt.Sprintf("a living process is seen as %v, a killed process as %v", before, after), instead)
 	}
-}
-
-// liveness asks the first handle whether the announced process is alive.
-func (p *directory) liveness(ctx context.Context, announcement string) store.Liveness {
-	who, ok := store.As[store.Presence](p.stores[0])
-	if !ok {
-		return store.LivenessUnknown
-	}
-	return who.Liveness(ctx, announcement)
 }

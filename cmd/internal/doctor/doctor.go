@@ -333,11 +333,9 @@ func (e *Examination) conclude() {
 		r.Verdict, r.Summary = NotProven, "leases were NOT proven to be safe, because a test could not run: "+Some(counts[NotProven])
 	default:
 		r.Verdict, r.Summary = Safe, "leases are safe on this store"
-		switch warnings {
-		case 0:
-		case 1:
+		if warnings == 1 {
 			r.Summary += " (one warning)"
-		default:
+		} else if warnings > 1 {
 			r.Summary += fmt.Sprintf(" (%d warnings)", warnings)
 		}
 	}
@@ -346,11 +344,8 @@ func (e *Examination) conclude() {
 
 // Some names the first of several.
 func Some(names []string) string {
-	switch len(names) {
-	case 0:
-		return ""
-	case 1:
-		return names[0]
+	if len(names) < 2 {
+		return strings.Join(names, "")
 	}
 	return fmt.Sprintf("%s, and %d more", names[0], len(names)-1)
 }
@@ -489,9 +484,10 @@ func (e *Examination) Failed(c Check, err error) []Check {
 		c.Result, c.Means = Unsafe, "Holdfast refuses leases here"
 	case errors.Is(err, store.ErrDenied):
 		c.denied = true
-		if right := e.rightOf(err); right != "" {
-			c.Means = "needs the right " + right
-			c.Found = Reason(err)
+		if op, _ := request(err); op != "" && e.Target.Right != nil {
+			if right := e.Target.Right(op); right != "" {
+				c.Found, c.Means = Reason(err), "needs the right "+right
+			}
 		}
 	case errors.Is(err, store.ErrMisconfigured) && c.Needed && !errors.Is(err, errors.ErrUnsupported):
 		c.Last = true
@@ -505,15 +501,6 @@ func (e *Examination) Failed(c Check, err error) []Check {
 		c.Found = fmt.Sprintf("the store did not answer within %v", e.o.stepTimeout)
 	}
 	return []Check{c}
-}
-
-// rightOf names the right for the request that an error is about.
-func (e *Examination) rightOf(err error) string {
-	op, _ := request(err)
-	if op == "" || e.Target.Right == nil {
-		return ""
-	}
-	return e.Target.Right(op)
 }
 
 // Reason returns an error without its operations and keys, and without what it says about

@@ -116,10 +116,8 @@ func (p *directory) nested(_ context.Context, c Check) []Check {
 
 // isStore reports whether a directory seems to be a store.
 func isStore(dir string) bool {
-	for _, part := range storeParts[:2] {
-		if info, err := os.Lstat(filepath.Join(dir, part)); err != nil || !info.IsDir() {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(storeParts[:2], func(part string) bool {
+		info, err := os.Lstat(filepath.Join(dir, part))
+		return err != nil || !info.IsDir()
+	})
 }

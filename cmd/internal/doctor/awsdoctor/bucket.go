@@ -517,7 +517,10 @@ func (p *bucket) clean(ctx context.Context) []string {
 		return nil
 	}
 	dir := p.below("")
-	keys := p.keys()
+	keys := p.e.Objects() // all that may have been made
+	for _, key := range p.e.Made() {
+		keys[p.st.ObjectKey(key)]++
+	}
 	if len(keys) == 0 {
 		return nil // doctor has made nothing
 	}
@@ -543,15 +546,6 @@ func (p *bucket) clean(ctx context.Context) []string {
 		return nil
 	}
 	return p.cleanVersions(ctx, dir)
-}
-
-// keys returns the keys of all objects that may have been made.
-func (p *bucket) keys() map[string]int {
-	keys := p.e.Objects()
-	for _, key := range p.e.Made() {
-		keys[p.st.ObjectKey(key)]++
-	}
-	return keys
 }
 
 func (p *bucket) cleanVersions(ctx context.Context, dir string) (left []string) {

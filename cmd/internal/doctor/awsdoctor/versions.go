@@ -1,6 +1,7 @@
 package awsdoctor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -87,7 +88,7 @@ func (p *versions) settings(ctx context.Context) []doctor.Check {
 		needed         bool
 		right          string // to read the setting
 	}{
-		{"versioning", "versioning", "versioning", set.Versioning != "Enabled", "it is " + orOff(set.Versioning), "without versions, each write replaces the previous state; Holdfast refuses leases here", true, "s3:GetBucketVersioning"},
+		{"versioning", "versioning", "versioning", set.Versioning != "Enabled", "it is " + strings.ToLower(cmp.Or(set.Versioning, "not enabled")), "without versions, each write replaces the previous state; Holdfast refuses leases here", true, "s3:GetBucketVersioning"},
 		{"mfa-delete", "MFA Delete", "versioning", set.MFADelete, "it is enabled", "Holdfast could not remove superseded versions, and refuses leases here", true, "s3:GetBucketVersioning"},
 		{"object-lock", "Object Lock", "object lock", set.ObjectLock, "it is enabled", "Holdfast could not remove superseded versions, and refuses leases here", false, "s3:GetBucketObjectLockConfiguration"},
 		{"lifecycle", "lifecycle rules", "lifecycle", len(set.ExpiresVersions) > 0, strings.Join(set.ExpiresVersions, ", "), "these rules remove old versions, and a lock can need them; Holdfast refuses leases here: exclude the prefix from the rules", false, "s3:GetLifecycleConfiguration"},
@@ -117,13 +118,6 @@ func (p *versions) settings(ctx context.Context) []doctor.Check {
 		}
 	}
 	return append(checks, amongLocks(set.Objects)...)
-}
-
-func orOff(status string) string {
-	if status == "" {
-		return "not enabled"
-	}
-	return strings.ToLower(status)
 }
 
 // removal checks whether versions can be removed. Leases work as long as the bucket has space.
