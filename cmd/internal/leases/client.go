@@ -5,7 +5,6 @@ package leases
 import (
 	"context"
 	"errors"
-	"io"
 	"path/filepath"
 	"strings"
 	"time"
@@ -156,23 +155,18 @@ func (a *Opener) Client(ctx context.Context, url string, f *Flags) (*lease.Clien
 		_ = st.Close()
 		return nil, stores.Opened{}, f.explain(err)
 	}
-	st.Closer = clientCloser{ctx, client, st.Closer}
+	below := st.Closer
+	st.Closer = closer(func() error {
+		_ = client.Close(ctx) // the release has reported the errors
+		Flush(client)
+		return below.Close()
+	})
 	return client, st, nil
 }
 
-// clientCloser closes a client and its store. Between the two it waits until the messages about past
-// events are written.
-type clientCloser struct {
-	ctx    context.Context
-	client *lease.Client
-	store  io.Closer
-}
+type closer func() error
 
-func (c clientCloser) Close() error {
-	_ = c.client.Close(c.ctx) // the release has reported the errors
-	Flush(c.client)
-	return c.store.Close()
-}
+func (c closer) Close() error { return c() }
 
 // Flush waits, for a short time at most, until the messages about past events are written.
 func Flush(client *lease.Client) {

@@ -118,10 +118,7 @@ func HoldersOf(ctx context.Context, client *lease.Client, r lease.Record) string
 func HolderOfSession(ctx context.Context, client *lease.Client, id string) string {
 	ctx, cancel := context.WithTimeout(ctx, namesWithin)
 	defer cancel()
-	info, err := client.InspectSession(ctx, id)
-	if err != nil {
-		return ""
-	}
+	info, _ := client.InspectSession(ctx, id) // after an error it is empty
 	return info.Record.Holder
 }
 

@@ -76,18 +76,15 @@ func (a *access) leader(ctx context.Context, client *lease.Client, url, name str
 		return a.watchLeader(ctx, client, name, url)
 	}
 	leader, err := client.Leader(ctx, name)
-	if errors.Is(err, lease.ErrNoLeader) {
+	none := errors.Is(err, lease.ErrNoLeader)
+	if none {
 		err = exit.With(exit.NotFound, err)
-		if a.JSON && leader.State == lease.LeaderExpired {
-			return errors.Join(err, a.PrintJSON(viewOfLeader(name, leader, nil, url)))
-		}
-		return err
+	}
+	if a.JSON && (err == nil || none && leader.State == lease.LeaderExpired) {
+		return errors.Join(err, a.PrintJSON(viewOfLeader(name, leader, nil, url)))
 	}
 	if err != nil {
 		return err
-	}
-	if a.JSON {
-		return a.PrintJSON(viewOfLeader(name, leader, nil, url))
 	}
 	if _, err := fmt.Fprintln(a.Stdout, printable.Text(string(leader.Value))); err != nil {
 		return err

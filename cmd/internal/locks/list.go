@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 	"sync"
@@ -154,42 +155,31 @@ func (a *access) ls(ctx context.Context, client *lease.Client, st stores.Opened,
 func list(ctx context.Context, client *lease.Client, st store.Store, prefix, state, url string) ([]*leases.LockView, error) {
 	var mu sync.Mutex
 	views, bad := []*leases.LockView{}, []error(nil)
-	readers := workerpool.New(ctx, leases.InParallel, 0)
-	look := func(name string) bool { // false after an error
-		if !readers.WaitRoom(0) {
-			return false
+	names := func(yield func(string, error) bool) {
+		if prefix != "" && !yield(prefix, nil) {
+			return
 		}
-		readers.Go(0, func(ctx context.Context) error {
-			view, err := inspect(ctx, client, st, name, url)
-			if errors.Is(err, store.ErrNotFound) {
-				return nil // it never existed, or another process has deleted it
+		for name, err := range client.List(ctx, prefix) {
+			if errors.Is(err, store.ErrCorrupt) {
+				bad = append(bad, err)
+			} else if !yield(name, err) {
+				return
 			}
-			mu.Lock()
-			defer mu.Unlock()
-			if err == nil && (state == "" || view.State == state) {
-				views = append(views, &view)
-			}
-			return err
-		})
-		return true
-	}
-	if prefix != "" {
-		look(prefix)
-	}
-	for name, err := range client.List(ctx, prefix) {
-		if errors.Is(err, store.ErrCorrupt) {
-			bad = append(bad, err)
-			continue
-		}
-		if err != nil {
-			readers.Stop(err, true)
-			break
-		}
-		if !look(name) {
-			break
 		}
 	}
-	if err := readers.Wait(); err != nil {
+	err := each(ctx, names, func(ctx context.Context, name string) error {
+		view, err := inspect(ctx, client, st, name, url)
+		if errors.Is(err, store.ErrNotFound) {
+			return nil // it never existed, or another process has deleted it
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		if err == nil && (state == "" || view.State == state) {
+			views = append(views, &view)
+		}
+		return err
+	})
+	if err != nil {
 		return nil, err
 	}
 	slices.SortFunc(views, func(a, b *leases.LockView) int { return cmp.Compare(a.Name, b.Name) })
@@ -197,6 +187,21 @@ func list(ctx context.Context, client *lease.Client, st store.Store, prefix, sta
 		return nil, err
 	}
 	return slices.DeleteFunc(views, func(v *leases.LockView) bool { return state != "" && v.State != state }), errors.Join(bad...)
+}
+
+// each calls f for each name, a few at the same time, until a call or the sequence has an error.
+func each(ctx context.Context, names iter.Seq2[string, error], f func(ctx context.Context, name string) error) error {
+	pool := workerpool.New(ctx, leases.InParallel, 0)
+	for name, err := range names {
+		if err != nil {
+			pool.Stop(err, true)
+		}
+		if !pool.WaitRoom(0) {
+			break
+		}
+		pool.Go(0, func(ctx context.Context) error { return f(ctx, name) })
+	}
+	return pool.Wait()
 }
 
 // under adds what the records of sessions say of their locks. A holder can release its lock after the read of

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/holdfast-go/holdfast/cmd/internal/leases"
-	"github.com/holdfast-go/holdfast/internal/workerpool"
 	"github.com/holdfast-go/holdfast/lease"
 	"github.com/holdfast-go/holdfast/observe/picture"
 	"github.com/holdfast-go/holdfast/store"
@@ -62,33 +60,26 @@ var kinds = map[lease.HistoryKind]picture.Kind{
 // past adds the histories of the locks below a prefix, and of the lock with that name.
 func past(ctx context.Context, client *lease.Client, prefix string, c *canvas) error {
 	var mu sync.Mutex
-	pool := workerpool.New(ctx, leases.InParallel, 0)
-	read := func(name string) {
-		pool.Go(0, func(ctx context.Context) error {
-			entries, err := client.History(ctx, name)
-			if errors.Is(err, store.ErrNotFound) {
-				return nil // removed after it was listed
+	names := func(yield func(string, error) bool) {
+		for name, err := range client.List(ctx, prefix) {
+			if !yield(name, err) {
+				return
 			}
-			mu.Lock()
-			defer mu.Unlock()
-			c.add(seen{name, eventsOf(name, entries), err})
-			return ctx.Err()
-		})
-	}
-	for name, err := range client.List(ctx, prefix) {
-		if err != nil {
-			pool.Stop(err, true)
-			break
 		}
-		if !pool.WaitRoom(0) {
-			break
+		if prefix != "" {
+			yield(prefix, nil)
 		}
-		read(name)
 	}
-	if prefix != "" && pool.WaitRoom(0) {
-		read(prefix)
-	}
-	return pool.Wait()
+	return each(ctx, names, func(ctx context.Context, name string) error {
+		entries, err := client.History(ctx, name)
+		if errors.Is(err, store.ErrNotFound) {
+			return nil // removed after it was listed
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		c.add(seen{name, eventsOf(name, entries), err})
+		return ctx.Err()
+	})
 }
 
 // explain finds out from the history of a lock, if there is one, whether a change of hands was a takeover.

@@ -57,13 +57,8 @@ func (c *copier) run(ctx context.Context, dryRun bool) error {
 		return err
 	}
 	only := slices.DeleteFunc(there, func(key string) bool { return !strings.HasPrefix(key, lockDir) || found(keys, key) })
-	if err := c.each(ctx, "checked", only, c.checkFree); err != nil {
-		return err
-	}
-	if len(c.bad) > 0 {
-		return c.unreadable(c.bad)
-	}
-	if err := c.refuse("nothing was copied, because locks are in use"); err != nil || dryRun {
+	err = c.each(ctx, "checked", only, c.checkFree)
+	if err = cmp.Or(err, c.unreadable(), c.refuse("nothing was copied, because locks are in use")); err != nil || dryRun {
 		return err
 	}
 	c.writes = true
@@ -71,11 +66,9 @@ func (c *copier) run(ctx context.Context, dryRun bool) error {
 		return err
 	}
 	before := c.read
-	if err := c.round(ctx, "copied", keys, false); err != nil {
+	err = c.round(ctx, "copied", keys, false)
+	if err = cmp.Or(err, c.unreadable()); err != nil {
 		return err
-	}
-	if len(c.bad) > 0 {
-		return c.unreadable(c.bad)
 	}
 	return c.unused(ctx, before)
 }
@@ -252,10 +245,7 @@ func (c *copier) unused(ctx context.Context, before map[string]string) error {
 		}
 		return nil
 	})
-	if err == nil && len(c.bad) > 0 {
-		err = c.unreadable(c.bad)
-	}
-	if err != nil || len(used) == 0 {
+	if err = cmp.Or(err, c.unreadable()); err != nil || len(used) == 0 {
 		return err
 	}
 	return c.busy(what, used, "stop the programs that use "+c.from.Store.URL+", then repeat the command")

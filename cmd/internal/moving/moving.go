@@ -241,10 +241,13 @@ func shortened(texts []string) string {
 	return strings.Join(texts, "; ")
 }
 
-// unreadable is the error for records that cannot be read.
-func (c *copier) unreadable(errs []error) error {
+// unreadable returns an error if some records cannot be read.
+func (c *copier) unreadable() error {
+	if len(c.bad) == 0 {
+		return nil
+	}
 	var texts []string
-	for _, err := range errs {
+	for _, err := range c.bad {
 		texts = append(texts, output.OneLine(err))
 	}
 	slices.Sort(texts)
@@ -252,7 +255,7 @@ func (c *copier) unreadable(errs []error) error {
 	if c.writes {
 		what = "the copy is incomplete"
 	}
-	return output.WithHints(what+", because some records cannot be read: "+shortened(texts), errors.Join(errs...), []string{
+	return output.WithHints(what+", because some records cannot be read: "+shortened(texts), errors.Join(c.bad...), []string{
 		"if no holder of such a lock lives: holdfast --store " + output.Quote(c.from.Store.Again) + " break NAME --unreadable --now (break keeps a copy)",
 	})
 }
