@@ -92,20 +92,13 @@ func (a *access) advance(ctx context.Context, k checkpoint.Store, key string, to
 	if r.Status == 0 {
 		return refused
 	}
-	if err := a.printResult(r); err != nil {
+	if err := a.printCheckpoint(r.Current, r.Status.String(), nil); err != nil {
 		return err
 	}
 	if err := notSaved(r, opts.Token); err != nil {
 		return fmt.Errorf("checkpoint %q was not moved to %d, and has the sequence %d: %w", key, to.Sequence, r.Current.Sequence, err)
 	}
 	return nil
-}
-
-// printResult prints what is saved after an Advance.
-func (a *access) printResult(r checkpoint.Result) error {
-	v := viewCheckpoint(r.Current)
-	v.Status = r.Status.String()
-	return a.printCheckpoint(v)
 }
 
 // errBehind says that a higher sequence is saved. For a program that is good enough. A
@@ -147,7 +140,7 @@ func (a *access) advanceStream(ctx context.Context, k checkpoint.Store, key stri
 		last = &r
 	}
 	if last != nil {
-		if err := a.printResult(*last); err != nil {
+		if err := a.printCheckpoint(last.Current, last.Status.String(), nil); err != nil {
 			return err
 		}
 	}

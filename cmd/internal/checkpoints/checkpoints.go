@@ -189,10 +189,7 @@ func heldBy(client *lease.Client) func(context.Context, string) (checkpoint.Hold
 	return func(ctx context.Context, key string) (checkpoint.Holder, bool, error) {
 		info, err := client.Inspect(ctx, key)
 		if errors.Is(err, store.ErrNotFound) {
-			return checkpoint.Holder{}, false, nil
-		}
-		if err != nil {
-			return checkpoint.Holder{}, false, err
+			err = nil // info is empty
 		}
 		held := info.Record.State == lease.Held && info.Liveness != store.Dead
 		return checkpoint.Holder{Name: info.Record.Holder, Token: info.Record.Token}, held, nil
@@ -219,16 +216,19 @@ func (a *access) checkpointGet(f *checkpointFlags) *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withCheckpoints(cmd.Context(), f, func(ctx context.Context, k checkpoint.Store) error {
 				c, err := k.Get(ctx, args[0], nil)
-				if err != nil {
-					return err
-				}
-				return a.printCheckpoint(viewCheckpoint(c))
+				return a.printCheckpoint(c, "", err)
 			})
 		},
 	}
 }
 
-func (a *access) printCheckpoint(v checkpointView) error {
+// printCheckpoint prints a checkpoint, with the status of an Advance or an empty one, if there was no error.
+func (a *access) printCheckpoint(c checkpoint.Checkpoint, status string, err error) error {
+	if err != nil {
+		return err
+	}
+	v := viewCheckpoint(c)
+	v.Status = status
 	return a.Print(v, v.Sequence)
 }
 
@@ -290,13 +290,10 @@ On a terminal reset first shows the change, and asks for confirmation.`,
 				}
 				_, absent := k.Get(ctx, args[0], nil)
 				now, err := k.Reset(ctx, args[0], to, opts)
-				if err != nil {
-					return err
-				}
-				if errors.Is(absent, store.ErrNotFound) { // the key may be misspelled
+				if err == nil && errors.Is(absent, store.ErrNotFound) { // the key may be misspelled
 					a.Notef("checkpoint %q did not exist: reset created it", args[0])
 				}
-				return a.printCheckpoint(viewCheckpoint(now))
+				return a.printCheckpoint(now, "", err)
 			})
 		},
 	}
