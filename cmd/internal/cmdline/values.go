@@ -80,7 +80,11 @@ func wrongValue(given string, wrong *pflag.InvalidValueError) error {
 		text = strconv.Quote(text)
 	}
 	value := wrong.GetFlag().Value
-	takes := "the value must be " + kindOfValue(value.Type())
+	kind := map[string]string{
+		"int": "a whole number", "int64": "a whole number", "uint64": "a whole number, at least 0", "float64": "a number, such as 0.01",
+		"bool": "true or false", "duration": "a length of time, such as 90s, 15m, 1h30m or 48h",
+	}[value.Type()]
+	takes := "the value must be " + kind
 	own, isOwn := value.(interface{ takes() string })
 	switch _, err := strconv.ParseFloat(wrong.GetValue(), 64); {
 	case isOwn:
@@ -89,25 +93,8 @@ func wrongValue(given string, wrong *pflag.InvalidValueError) error {
 		takes = fmt.Sprintf("add the unit, such as %[1]ss, %[1]sm or %[1]sh", text)
 	case errors.Is(wrong, strconv.ErrRange):
 		takes = "the number is too large"
-	case kindOfValue(value.Type()) == "":
+	case kind == "":
 		takes = wrong.Unwrap().Error()
 	}
 	return exit.Usagef("%s %s: %s", given, text, takes)
-}
-
-// kindOfValue says what flags of a type take; nothing if the type does not tell.
-func kindOfValue(flagType string) string {
-	switch flagType {
-	case "int", "int64":
-		return "a whole number"
-	case "uint64":
-		return "a whole number, at least 0"
-	case "float64":
-		return "a number, such as 0.01"
-	case "bool":
-		return "true or false"
-	case "duration":
-		return "a length of time, such as 90s, 15m, 1h30m or 48h"
-	}
-	return ""
 }

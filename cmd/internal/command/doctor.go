@@ -84,21 +84,9 @@ func (a *app) doctor(ctx context.Context) error {
 	} else {
 		err = report.WriteText(a.Stdout)
 	}
-	if err != nil {
+	if err != nil || report.Verdict == doctor.Safe {
 		return err
 	}
-	return doctorStatus(report.Verdict)
-}
-
-// doctorStatus returns the exit status of a verdict that was printed.
-func doctorStatus(v doctor.Verdict) error {
-	switch v {
-	case doctor.Safe:
-		return nil
-	case doctor.Denied:
-		return exit.With(exit.Denied, nil)
-	case doctor.NotProven:
-		return exit.With(exit.Unreachable, nil)
-	}
-	return exit.With(exit.Unsafe, nil)
+	statuses := map[doctor.Verdict]int{doctor.Denied: exit.Denied, doctor.NotProven: exit.Unreachable, doctor.NotSafe: exit.Unsafe}
+	return exit.With(statuses[report.Verdict], nil)
 }

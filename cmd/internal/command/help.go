@@ -137,21 +137,16 @@ func subcommandNames(cmd *cobra.Command) string {
 }
 
 // commandsTopic lists all commands by group, the topics, and the global flags.
-func commandsTopic(root *cobra.Command, topics []topic) string {
+func commandsTopic(root *cobra.Command, topics []*cobra.Command) string {
 	var list strings.Builder
 	list.WriteString("holdfast COMMAND --help prints the help of a command.\n")
 	for _, group := range root.Groups() {
-		var members []*cobra.Command
-		for _, cmd := range root.Commands() {
-			if cmd.GroupID == group.ID {
-				members = append(members, cmd)
-			}
-		}
+		members := slices.DeleteFunc(slices.Clone(root.Commands()), func(cmd *cobra.Command) bool { return cmd.GroupID != group.ID })
 		fmt.Fprintf(&list, "\n%s\n%s", group.Title, commandList(members))
 	}
 	list.WriteString("\nTopics: holdfast help TOPIC\n")
 	for _, t := range topics {
-		fmt.Fprintf(&list, "  %-12s %s\n", t.name, t.short)
+		fmt.Fprintf(&list, "  %-12s %s\n", t.Name(), t.Short)
 	}
 	fmt.Fprintf(&list, "\nGlobal flags:\n%s", root.PersistentFlags().FlagUsagesWrapped(helpWidth))
 	return strings.TrimSuffix(list.String(), "\n")

@@ -176,7 +176,7 @@ func (a *app) command() *cobra.Command {
 		for _, command := range all {
 			root.AddCommand(command())
 		}
-		root.AddCommand(a.topicCommands(root)...)
+		root.AddCommand(topicCommands(root)...)
 		root.Version = versionText()
 	}
 	a.refuseUnknownHelp(root)

@@ -6,37 +6,25 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/internal/stores"
 )
 
-// topic is a page of help that belongs to no command. It is also a page of the manual.
-type topic struct {
-	name, section, short, long string
-}
-
-// topicCommands are the pages of help that are not of a command.
-func (a *app) topicCommands(root *cobra.Command) (all []*cobra.Command) {
-	for _, t := range topics(root) {
-		all = append(all, &cobra.Command{
-			Use: t.name, Short: t.short, Long: t.long,
-			Annotations: map[string]string{"section": t.section},
-		})
+// topicCommands are the pages of help that are not of a command. Each is also a page of the manual.
+func topicCommands(root *cobra.Command) []*cobra.Command {
+	topic := func(name, section, short, long string) *cobra.Command {
+		return &cobra.Command{Use: name, Short: short, Long: long, Annotations: map[string]string{"section": section}}
 	}
-	return all
-}
-
-func topics(root *cobra.Command) []topic {
-	all := []topic{
-		{"stores", "7", "The stores of locks and checkpoints, and the parameters of store URLs", storesTopic()},
-		{"object-urls", "7", "The URLs of objects and commit logs, with all parameters", objectURLsTopic},
-		{"permissions", "7", "The rights that each store needs", permissionsTopic},
-		{"leases", "7", "Renewal, loss and takeover of a lock, and the states of locks", leasesTopic},
-		{"processes", "7", "How run and lead start COMMAND: signals, environment, processes", processesTopic},
-		{"sharing", "7", "Readers, semaphores, and waiting in order", sharingTopic},
-		{"once-per", "7", "Jobs that run once in each period, on one of several machines", onceTopic},
-		{"hooks", "7", "Starting programs before and after a run, and at a loss; metrics", hooksTopic},
-		{"environment", "7", "The environment variables that holdfast reads and sets", environmentTopic},
-		{"exit-status", "7", "The exit statuses of all commands", exitTopic},
-		{"config", "5", "holdfast.conf, the file with named stores", configTopic},
+	all := []*cobra.Command{
+		topic("stores", "7", "The stores of locks and checkpoints, and the parameters of store URLs", storesTopic()),
+		topic("object-urls", "7", "The URLs of objects and commit logs, with all parameters", objectURLsTopic),
+		topic("permissions", "7", "The rights that each store needs", permissionsTopic),
+		topic("leases", "7", "Renewal, loss and takeover of a lock, and the states of locks", leasesTopic),
+		topic("processes", "7", "How run and lead start COMMAND: signals, environment, processes", processesTopic),
+		topic("sharing", "7", "Readers, semaphores, and waiting in order", sharingTopic),
+		topic("once-per", "7", "Jobs that run once in each period, on one of several machines", onceTopic),
+		topic("hooks", "7", "Starting programs before and after a run, and at a loss; metrics", hooksTopic),
+		topic("environment", "7", "The environment variables that holdfast reads and sets", environmentTopic),
+		topic("exit-status", "7", "The exit statuses of all commands", exitTopic),
+		topic("config", "5", "holdfast.conf, the file with named stores", configTopic),
 	}
-	return append([]topic{{"commands", "7", "All commands, topics and global flags", commandsTopic(root, all)}}, all...)
+	return append([]*cobra.Command{topic("commands", "7", "All commands, topics and global flags", commandsTopic(root, all))}, all...)
 }
 
 // storesTopic is the page about stores.
