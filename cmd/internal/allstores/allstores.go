@@ -22,11 +22,13 @@ import (
 // Drivers returns the drivers of all kinds of stores.
 func Drivers() stores.Drivers {
 	redis := &stores.Driver{Open: openRedis, Doctor: redisTarget}
+	mysql := sqlDriver((*database).mysql)
+	mysql.Doctor = mysqlTarget
 	return stores.Drivers{
 		"file":            stores.FileDriver(),
 		"sqlite":          sqlDriver((*database).sqlite),
 		"postgres":        sqlDriver((*database).postgres),
-		"mysql":           mysqlDriver(),
+		"mysql":           mysql,
 		"etcd":            {Open: openEtcd, Doctor: etcdTarget},
 		"k8s":             {Open: openKubernetes, Doctor: kubernetesTarget},
 		"nats":            {Open: openNATS, Init: initNATS, Doctor: natsTarget},

@@ -14,13 +14,7 @@ import (
 	"github.com/holdfast-go/holdfast/store/sqlstore"
 )
 
-// mysqlDriver returns the driver of MySQL. Its doctor first examines the settings of the server.
-func mysqlDriver() *stores.Driver {
-	d := sqlDriver((*database).mysql)
-	d.Doctor = mysqlTarget
-	return d
-}
-
+// mysqlTarget first examines the settings of the server.
 func mysqlTarget(ctx context.Context, a *stores.Access, u *url.URL) (*doctor.Target, func(), error) {
 	d, err := databases((*database).mysql).at(u, false, maxMessage)
 	if err != nil {

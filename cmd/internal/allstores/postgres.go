@@ -81,7 +81,12 @@ func (d *database) postgres(u *url.URL, query url.Values, _ bool) error {
 		if err != nil {
 			return nil, err
 		}
-		return awaitAnswer(c, limit), nil
+		a := &awaitedConn{Conn: c, limit: limit}
+		a.timer = time.AfterFunc(limit, func() {
+			a.silent.Store(true)
+			_ = c.Close()
+		})
+		return a, nil
 	}
 	clear := func(host string, t *tls.Config) {
 		if t == nil && config.Password != "" && !thisMachine(host) {
@@ -107,15 +112,6 @@ type awaitedConn struct {
 	timer  *time.Timer // it closes the connection if no answer arrives
 	silent atomic.Bool // the timer did so
 	knows  atomic.Bool // the first answer was read
-}
-
-func awaitAnswer(c net.Conn, limit time.Duration) net.Conn {
-	a := &awaitedConn{Conn: c, limit: limit}
-	a.timer = time.AfterFunc(limit, func() {
-		a.silent.Store(true)
-		_ = c.Close()
-	})
-	return a
 }
 
 func (c *awaitedConn) Read(b []byte) (int, error) {

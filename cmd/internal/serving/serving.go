@@ -107,10 +107,7 @@ the store as "holdfast doctor" does, and writes test data.`,
 			if cmd.Flags().Changed("requests-per-minute") && (o.Rate < 1 || o.Rate > maxRate) {
 				return exit.Usagef("--requests-per-minute must be a whole number from 1 to %d", maxRate)
 			}
-			if err := o.check(cmd); err != nil {
-				return err
-			}
-			if err := o.checkReports(); err != nil {
+			if err := cmp.Or(o.check(cmd), o.checkReports()); err != nil {
 				return err
 			}
 			ctx, stop := cmdline.UntilSignal(cmd.Context())
@@ -185,17 +182,17 @@ const (
 
 func (o *Access) readSecrets() (err error) {
 	if o.tokenFile != "" {
-		if o.Token, err = readSecret("--token-file", o.tokenFile); err != nil {
-			return err
+		if o.Token, err = readSecret(o.tokenFile); err != nil {
+			return exit.With(exit.Unsafe, fmt.Errorf("--token-file: %w", err))
 		}
 		if len(o.Token) < minToken || strings.ContainsAny(o.Token, " \t\n") {
 			return exit.With(exit.Unsafe, fmt.Errorf("--token-file: the token must have at least %d characters, without spaces; make one with openssl rand -hex 16", minToken))
 		}
 	}
 	if o.passwordFile != "" {
-		text, err := readSecret("--password-file", o.passwordFile)
+		text, err := readSecret(o.passwordFile)
 		if err != nil {
-			return err
+			return exit.With(exit.Unsafe, fmt.Errorf("--password-file: %w", err))
 		}
 		o.User, o.Password, _ = strings.Cut(text, ":")
 		if o.User == "" || len(o.Password) < minPassword || strings.Contains(text, "\n") {
@@ -206,32 +203,29 @@ func (o *Access) readSecrets() (err error) {
 }
 
 // readSecret reads a file that only this user may read.
-func readSecret(flag, path string) (string, error) {
+func readSecret(path string) (string, error) {
 	f, err := openSecret(path)
 	if err != nil {
-		return "", exit.With(exit.Unsafe, fmt.Errorf("%s: %w", flag, err))
+		return "", err
 	}
 	defer f.Close()
 	info, err := f.Stat()
 	switch {
 	case err != nil:
-		return "", exit.With(exit.Unsafe, fmt.Errorf("%s: %w", flag, err))
+		return "", err
 	case !info.Mode().IsRegular():
-		return "", exit.With(exit.Unsafe, fmt.Errorf("%s: %s is not an ordinary file", flag, path))
+		return "", fmt.Errorf("%s is not an ordinary file", path)
 	case runtime.GOOS == "windows":
 	case info.Mode().Perm()&0o077 != 0:
-		return "", exit.With(exit.Unsafe, fmt.Errorf("%s: other users have rights on %s: remove their rights with chmod 600", flag, path))
+		return "", fmt.Errorf("other users have rights on %s: remove their rights with chmod 600", path)
 	case safefile.OwnerOf(info) != os.Geteuid() && safefile.OwnerOf(info) != 0:
-		return "", exit.With(exit.Unsafe, fmt.Errorf("%s: %s belongs to another user", flag, path))
+		return "", fmt.Errorf("%s belongs to another user", path)
 	}
 	text, err := io.ReadAll(io.LimitReader(f, maxSecretFile+1))
-	switch {
-	case err != nil:
-		return "", exit.With(exit.Unsafe, fmt.Errorf("%s: %w", flag, err))
-	case len(text) > maxSecretFile:
-		return "", exit.With(exit.Unsafe, fmt.Errorf("%s: %s is larger than %d bytes", flag, path, maxSecretFile))
+	if err == nil && len(text) > maxSecretFile {
+		err = fmt.Errorf("%s is larger than %d bytes", path, maxSecretFile)
 	}
-	return strings.TrimRight(string(text), "\r\n"), nil
+	return strings.TrimRight(string(text), "\r\n"), err
 }
 
 // checkReports checks the files of --report.
@@ -252,10 +246,7 @@ func (o *Options) checkReports() error {
 
 // check reads the files that the flags name, and checks the flags against each other.
 func (o *Access) check(cmd *cobra.Command) error {
-	if err := cmdline.NotEmpty(cmd.Flags(), "token-file", "password-file"); err != nil {
-		return err
-	}
-	if err := o.readSecrets(); err != nil {
+	if err := cmp.Or(cmdline.NotEmpty(cmd.Flags(), "token-file", "password-file"), o.readSecrets()); err != nil {
 		return err
 	}
 	host, port, err := splitAddress(o.Listen)

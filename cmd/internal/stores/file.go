@@ -196,28 +196,19 @@ func openDirBucket(_ context.Context, a *Access, at *ObjectURL) (Bucket, error) 
 type storeItems struct{}
 
 func (storeItems) store(ctx context.Context, a *Access, u *url.URL) (Opened, *storetable.Options, error) {
-	bare, _, _ := strings.Cut(u.String(), "?")
-	name, rest, err := takeTable(u)
-	if err != nil {
-		return Opened{}, nil, err
+	query, rest := u.Query(), *u
+	if len(query["table"]) > 1 {
+		return Opened{}, nil, exit.Usagef("the URL of the table has the parameter table twice")
 	}
-	st, err := a.OpenURL(ctx, rest)
+	opts := &storetable.Options{Table: query.Get("table")}
+	query.Del("table")
+	rest.RawQuery = query.Encode()
+	st, err := a.OpenURL(ctx, rest.String())
 	if err != nil && exit.Status(err) == exit.NotFound && a.Makes == MakesNone {
+		bare, _, _ := strings.Cut(u.String(), "?")
 		err = exit.With(exit.Unsafe, fmt.Errorf("there is no table in %s: create it with holdfast item init", bare))
 	}
-	return st, &storetable.Options{Table: name}, err
-}
-
-// takeTable takes the parameter table out of a URL.
-func takeTable(u *url.URL) (table, rest string, err error) {
-	query, bare := u.Query(), *u
-	if len(query["table"]) > 1 {
-		return "", "", exit.Usagef("the URL of the table has the parameter table twice")
-	}
-	table = query.Get("table")
-	query.Del("table")
-	bare.RawQuery = query.Encode()
-	return table, bare.String(), nil
+	return st, opts, err
 }
 
 func (k storeItems) Open(ctx context.Context, a *Access, u *url.URL) (Table, error) {

@@ -88,7 +88,10 @@ func servePage(ctx context.Context, in *cmdline.Invocation, o *serving.Options) 
 func listen(o *serving.Access) (net.Listener, error) {
 	listener, err := net.Listen("tcp", o.Listen)
 	if err != nil {
-		if err = fmt.Errorf("--listen: %w", reason(err, o.Listen)); exit.Status(err) != exit.Denied {
+		if op := (*net.OpError)(nil); errors.As(err, &op) {
+			err = fmt.Errorf("%s: %w", o.Listen, op.Err) // in few words
+		}
+		if err = fmt.Errorf("--listen: %w", err); exit.Status(err) != exit.Denied {
 			err = exit.With(exit.Unsafe, err)
 		}
 	}
@@ -116,15 +119,6 @@ func serve(ctx context.Context, listener net.Listener, o *serving.Access, server
 	}
 	<-served
 	return nil
-}
-
-// reason says what is wrong with an address, in few words.
-func reason(err error, address string) error {
-	var op *net.OpError
-	if errors.As(err, &op) {
-		return fmt.Errorf("%s: %w", address, op.Err)
-	}
-	return err
 }
 
 // guard refuses requests without the token or the password. Without them, it refuses requests with a foreign
