@@ -192,7 +192,7 @@ func heldBy(client *lease.Client) func(context.Context, string) (checkpoint.Hold
 			err = nil // info is empty
 		}
 		held := info.Record.State == lease.Held && info.Liveness != store.Dead
-		return checkpoint.Holder{Name: info.Record.Holder, Token: info.Record.Token}, held, nil
+		return checkpoint.Holder{Name: info.Record.Holder, Token: info.Record.Token}, held, err
 	}
 }
 
