@@ -2,7 +2,6 @@ package s3bucket_test
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -19,6 +18,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/aws/awstest"
 	"github.com/holdfast-go/holdfast/aws/s3bucket"
+	"github.com/holdfast-go/holdfast/internal/tlstest"
 	"github.com/holdfast-go/holdfast/object"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -108,17 +108,7 @@ func TestEndpoints(t *testing.T) {
 
 // TestDamagedTLS: a device on the way breaks an encrypted connection after the server got the request. It may be applied.
 func TestDamagedTLS(t *testing.T) {
-	srv := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		_, _ = io.Copy(io.Discard, r.Body)
-		conn, _, err := http.NewResponseController(w).Hijack()
-		if err != nil {
-			t.Error(err)
-			return
-		}
-		_, _ = io.WriteString(conn.(*tls.Conn).NetConn(), "HTTP/1.1 302 Found\r\n\r\n")
-		conn.Close()
-	}))
-	defer srv.Close()
+	srv := tlstest.Damaged(t)
 	client := awstest.NewS3("bucket").Client(func(o *s3.Options) { o.BaseEndpoint, o.HTTPClient = &srv.URL, srv.Client() })
 	b, err := s3bucket.New(client, "bucket", &s3bucket.Options{AssumeAbilities: object.Abilities()})
 	if err != nil {

@@ -2,13 +2,11 @@ package azblobbucket_test
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
 	"maps"
 	"net/http"
-	"net/http/httptest"
 	"net/url"
 	"strings"
 	"sync"
@@ -21,6 +19,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/container"
 
 	"github.com/holdfast-go/holdfast/azure/azblobbucket"
+	"github.com/holdfast-go/holdfast/internal/tlstest"
 	"github.com/holdfast-go/holdfast/object"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -494,17 +493,7 @@ func (f fixedToken) GetToken(context.Context, policy.TokenRequestOptions) (azcor
 
 // TestDamagedTLS: a device on the way breaks an encrypted connection after the server got the request. It may be applied.
 func TestDamagedTLS(t *testing.T) {
-	srv := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		_, _ = io.Copy(io.Discard, r.Body)
-		conn, _, err := http.NewResponseController(w).Hijack()
-		if err != nil {
-			t.Error(err)
-			return
-		}
-		_, _ = io.WriteString(conn.(*tls.Conn).NetConn(), "HTTP/1.1 302 Found\r\n\r\n")
-		conn.Close()
-	}))
-	defer srv.Close()
+	srv := tlstest.Damaged(t)
 	c, err := container.NewClientWithNoCredential(srv.URL+"/account/box?"+sas, &container.ClientOptions{ClientOptions: azcore.ClientOptions{Transport: srv.Client()}})
 	if err != nil {
 		t.Fatal(err)

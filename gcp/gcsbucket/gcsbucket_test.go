@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/rsa"
-	"crypto/tls"
 	"crypto/x509"
 	"encoding/base64"
 	"encoding/binary"
@@ -26,6 +25,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/gcp/gcsbucket"
+	"github.com/holdfast-go/holdfast/internal/tlstest"
 	"github.com/holdfast-go/holdfast/object"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -559,17 +559,7 @@ func TestCauseOfContext(t *testing.T) {
 
 // TestDamagedTLS: a device on the way breaks an encrypted connection after the server got the request. It may be applied.
 func TestDamagedTLS(t *testing.T) {
-	srv := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		_, _ = io.Copy(io.Discard, r.Body)
-		conn, _, err := http.NewResponseController(w).Hijack()
-		if err != nil {
-			t.Error(err)
-			return
-		}
-		_, _ = io.WriteString(conn.(*tls.Conn).NetConn(), "HTTP/1.1 302 Found\r\n\r\n")
-		conn.Close()
-	}))
-	defer srv.Close()
+	srv := tlstest.Damaged(t)
 	b, err := gcsbucket.New(t.Context(), "b", &gcsbucket.Options{Anonymous: true, Endpoint: srv.URL, Transport: srv.Client().Transport, AssumeAbilities: object.Abilities()})
 	if err != nil {
 		t.Fatal(err)
