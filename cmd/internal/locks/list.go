@@ -204,30 +204,33 @@ func each(ctx context.Context, names iter.Seq2[string, error], f func(ctx contex
 	return pool.Wait()
 }
 
+// maxRereads is how often under reads a lock again. The listing ends, even if a lock changes at every
+// read.
+const maxRereads = 5
+
 // under adds what the records of sessions say of their locks. A holder can release its lock after the read of
 // the lock, and then close its session. So under reads a lock again if one of its sessions has ended.
 func under(ctx context.Context, client *lease.Client, st store.Store, url string, views ...*leases.LockView) error {
-	if len(views) == 0 {
-		return nil
-	}
-	if err := leases.UnderAll(ctx, client, views...); err != nil {
-		return err
-	}
-	changed := slices.DeleteFunc(slices.Clone(views), func(v *leases.LockView) bool { return !v.NamesDead() })
-	errs := workerpool.Each(len(changed), leases.InParallel, func(i int) error {
-		v := changed[i]
-		now, err := inspect(ctx, client, st, v.Name, url)
-		if errors.Is(err, store.ErrNotFound) || err == nil && now.IsOf(v) {
-			changed[i] = nil
-			return nil
+	for n := 0; len(views) > 0; n++ {
+		if err := leases.UnderAll(ctx, client, views...); err != nil || n == maxRereads {
+			return err
 		}
-		*v = now
-		return err
-	})
-	if err := errors.Join(errs...); err != nil {
-		return err
+		views = slices.DeleteFunc(slices.Clone(views), func(v *leases.LockView) bool { return !v.NamesDead() })
+		errs := workerpool.Each(len(views), leases.InParallel, func(i int) error {
+			now, err := inspect(ctx, client, st, views[i].Name, url)
+			if errors.Is(err, store.ErrNotFound) || err == nil && now.IsOf(views[i]) {
+				views[i] = nil
+				return nil
+			}
+			*views[i] = now
+			return err
+		})
+		if err := errors.Join(errs...); err != nil {
+			return err
+		}
+		views = slices.DeleteFunc(views, func(v *leases.LockView) bool { return v == nil })
 	}
-	return under(ctx, client, st, url, slices.DeleteFunc(changed, func(v *leases.LockView) bool { return v == nil })...)
+	return nil
 }
 
 func (a *access) showCommand() *cobra.Command {

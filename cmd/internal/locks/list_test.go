@@ -129,6 +129,57 @@ func TestListWhileAHolderReleases(t *testing.T) {
 	}
 }
 
+// TestListOfALockThatChanges: the record of a lock that names an ended session changes before every read. ls ends
+// nevertheless.
+func TestListOfALockThatChanges(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	st := &memstore.Store{}
+	read := store.Intercept(st, func(ctx context.Context, op *store.Op, next store.Handler) error {
+		if op.Key == "lock/job" && op.Kind.Read() {
+			value, v, err := st.Get(ctx, op.Key)
+			if err == nil {
+				_, err = st.Put(ctx, op.Key, v, value)
+			}
+			if err != nil {
+				t.Error(err)
+			}
+		}
+		return next(ctx, op)
+	})
+	c, err := lease.New(st, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close(context.Background())
+	s, err := c.OpenSession(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Acquire(ctx, "job", nil); err != nil {
+		t.Fatal(err)
+	}
+	held, _, err := st.Get(ctx, "lock/job")
+	if err := errors.Join(err, s.Close(ctx)); err != nil {
+		t.Fatal(err)
+	}
+	_, v, err := st.Get(ctx, "lock/job")
+	if err == nil {
+		_, err = st.Put(ctx, "lock/job", v, held) // as if the release were still to come
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	reader, err := lease.New(read, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reader.Close(context.Background())
+	if views, err := list(ctx, reader, read, "", "", "mem:"); err != nil || len(views) != 1 || !views[0].NamesDead() {
+		t.Errorf("%+v, %v", views, err)
+	}
+}
+
 // TestSessionReportsItsLock: the record of a lock under a session is as old as its grant.
 // So long after the TTL, the session reports whether the lock is held.
 func TestSessionReportsItsLock(t *testing.T) {
