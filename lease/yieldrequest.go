@@ -135,7 +135,7 @@ func (c *Client) answer(ctx context.Context, of *cell.Cell, asked YieldStatus, t
 				asked = now
 				asked.Acknowledged = asked.Acknowledged || heard
 			}
-			wait, err = c.isOver(ctx, of, s, &asked, since)
+			wait, err = c.isOver(ctx, of, s, &asked, since, false)
 		}
 		if asked.Acknowledged && !told && !asked.GrantEnded {
 			told = true
@@ -163,8 +163,9 @@ func (c *Client) answer(ctx context.Context, of *cell.Cell, asked YieldStatus, t
 
 // isOver finds out whether the grants of the request do not hold the lock any more. If they do, it
 // finds out whether the sessions that hold the lock have read the request, which was written at the
-// time since. It also returns how long it takes at most to know more. It writes nothing.
-func (c *Client) isOver(ctx context.Context, of *cell.Cell, s *cell.Seen, asked *YieldStatus, since time.Time) (time.Duration, error) {
+// time since. It also returns how long it takes at most to know more. It writes nothing. final says that s
+// has taken effect.
+func (c *Client) isOver(ctx context.Context, of *cell.Cell, s *cell.Seen, asked *YieldStatus, since time.Time, final bool) (time.Duration, error) {
 	r, grant := s.Rec, asked.Grant
 	// A holder can release the lock after the read of the record, and then end. And a read without
 	// resolving writes can show a state that never takes effect. So over reads the record again.
@@ -173,11 +174,11 @@ func (c *Client) isOver(ctx context.Context, of *cell.Cell, s *cell.Seen, asked 
 		switch {
 		case err != nil:
 			return 0, err
-		case now.Version != s.Version:
-			return c.isOver(ctx, of, now, asked, since)
+		case !final && now.Version != s.Version:
+			return c.isOver(ctx, of, now, asked, since, true)
 		}
-		if asked.GrantEnded = true; r != nil {
-			asked.Current = *r
+		if asked.GrantEnded = true; now.Rec != nil {
+			asked.Current = *now.Rec
 		}
 		return 0, nil
 	}

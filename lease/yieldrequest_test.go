@@ -748,6 +748,29 @@ func TestRequestTrustsNoUncommittedState(t *testing.T) {
 	})
 }
 
+// A RequestYield that waits returns when the grant is over, even if other clients change the record before every
+// read.
+func TestRequestForABusyLock(t *testing.T) {
+	bubble(t, func(t *testing.T, st store.Store) {
+		g, other := mustTry(t, client(t, st, nil), "job"), client(t, st, nil)
+		w, reads := newWire(st), 0
+		time.AfterFunc(time.Second, func() {
+			mustRelease(t, g)
+			w.set(func(op *store.Op) fault {
+				if op.Key == "lock/job" && op.Kind.Read() && reads < 50 {
+					reads++
+					mustRelease(t, mustTry(t, other, "job"))
+				}
+				return pass
+			})
+		})
+		asked, err := client(t, w, nil).RequestYield(t.Context(), "job", &lease.YieldOptions{Wait: true})
+		if err != nil || !asked.GrantEnded || asked.Current.Token <= asked.Token || reads > 5 {
+			t.Errorf("after %d reads: %+v, %v", reads, asked, err)
+		}
+	})
+}
+
 // A RequestYield that waits continues after errors of the store, until its context ends.
 func TestRequestWaitsForAStoreThatFails(t *testing.T) {
 	bubble(t, func(t *testing.T, st store.Store) {
