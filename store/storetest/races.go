@@ -128,8 +128,8 @@ func caseRaceCreateDelete(e *env) {
 			})
 			if errors.Is(err, store.ErrConflict) {
 				// The pause grows with the time that a store needs, so that the racers do not keep its server busy.
-				since := time.Since(began) - time.Duration(deleted.Load())
-				time.Sleep(rand.N(50*time.Microsecond + since/4))
+				last := time.Duration(deleted.Load()) // read first, since another racer can delete now
+				time.Sleep(rand.N(50*time.Microsecond + (time.Since(began)-last)/4))
 				continue
 			}
 			if !e.OK("create", err) {
