@@ -222,10 +222,15 @@ class ClientTest(unittest.TestCase):
         os.chmod(path, 0o755)
         previous = signal.signal(signal.SIGALRM, lambda *_: (_ for _ in ()).throw(InterruptedError()))
         self.addCleanup(signal.signal, signal.SIGALRM, previous)
-        signal.setitimer(signal.ITIMER_REAL, 0.1)
         processes = []
         popen = subprocess.Popen
-        with unittest.mock.patch("subprocess.Popen", lambda *a, **k: processes.append(popen(*a, **k)) or processes[0]):
+
+        def interrupted_later(*args, **options):
+            processes.append(popen(*args, **options))
+            signal.setitimer(signal.ITIMER_REAL, 0.1)  # while the client waits for the command
+            return processes[0]
+
+        with unittest.mock.patch("subprocess.Popen", interrupted_later):
             with self.assertRaises(InterruptedError):
                 self.client(command=path)
         self.addCleanup(processes[0].kill)
